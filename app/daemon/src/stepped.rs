@@ -14,13 +14,15 @@ use crate::shard::{Shard, Turn};
 use crate::{Options, Platform, errands, released};
 use anyhow::Result;
 use axum::body::{Body, to_bytes};
-use axum::http::Request;
 use axum::http::header::CONTENT_TYPE;
+use axum::http::{Request, Response};
+use futures_util::StreamExt;
 use helio_driver::{Completion, Driver};
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::mpsc;
 
 /// Longest response of the control plane, in bytes.
 const RESPONSE_BYTES_MAX: usize = 64 << 20;
@@ -108,11 +110,31 @@ impl Control {
     /// # Errors
     /// The request is not valid HTTP, or the response is longer than 64 MiB.
     pub async fn request(&self, method: &str, path: &str, body: Vec<u8>) -> Result<(u16, Vec<u8>)> {
+        let response = self.respond(method, path, body).await?;
+        let status = response.status().as_u16();
+        Ok((status, to_bytes(response.into_body(), RESPONSE_BYTES_MAX).await?.to_vec()))
+    }
+
+    /// Sends a GET to the router, and each part of the response's body on as it comes: of the stream of events, a row each. Returns once the
+    /// body has ended, or the receiver is gone.
+    ///
+    /// # Errors
+    /// The request is not valid HTTP, or the body broke off.
+    pub async fn stream(&self, path: &str, parts: mpsc::Sender<Vec<u8>>) -> Result<()> {
+        let mut body = self.respond("GET", path, Vec::new()).await?.into_body().into_data_stream();
+        while let Some(part) = body.next().await {
+            if parts.send(part?.to_vec()).await.is_err() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    async fn respond(&self, method: &str, path: &str, body: Vec<u8>) -> Result<Response<Body>> {
         let request = Request::builder().method(method).uri(path);
         let request = request.header(CONTENT_TYPE, "application/json").body(Body::from(body))?;
         let Ok(response) = TowerToHyperService::new(self.router.clone()).call(request).await;
-        let status = response.status().as_u16();
-        Ok((status, to_bytes(response.into_body(), RESPONSE_BYTES_MAX).await?.to_vec()))
+        Ok(response)
     }
 
     /// Does what SIGTERM does: detaches the devices once they are not used, or once a second signal came, then stops the shard.

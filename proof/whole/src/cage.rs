@@ -7,9 +7,9 @@
 //! bytes can be read at any time.
 #![allow(unsafe_code)]
 
-use crate::{MachineOptions, World};
 use helio_driver::Host;
 use helio_tls::{NodeKey, PeerTls, Purpose};
+use helio_world::{MachineOptions, World};
 use std::io;
 use std::net::IpAddr;
 use std::path::Path;

@@ -8,36 +8,24 @@
 //!
 //! Absent on purpose: threads, descriptors, clocks, maps in an order of their own; what a daemon is.
 
-mod body;
 pub mod cage;
 pub mod client;
 mod coverage;
-mod disk;
-mod driver;
-mod faults;
-mod kernel;
-mod machine;
 pub mod model;
-mod net;
 mod pair;
 mod panics;
 mod single;
-mod story;
-pub mod stream;
-mod world;
 
 pub use coverage::{Coverage, Line};
-pub use driver::SimDriver;
-pub use faults::{FileFault, Odds};
-pub use kernel::{DeviceIo, Done, Failure, Manner, OpenDevice, Readiness};
-pub use machine::{Held, MachineOptions, Process, SimMachine};
+pub use helio_world::{
+    DeviceIo, Done, Failure, FileFault, Held, MachineOptions, Manner, Odds, OpenDevice, Process,
+    Readiness, Received, Response, SimDriver, SimListener, SimMachine, SimStream, SocketOptions,
+    Stream, World, stream,
+};
 pub use model::Violation;
-pub use net::{SimListener, SimStream, SocketOptions};
-pub use pair::{Response, Telling, Verdict, run, shrink, stock_runtimes};
+pub use pair::{Telling, Verdict, run, shrink, stock_runtimes};
 pub use panics::note_panics;
 pub use single::{Door, Shape, Single, Trouble};
-pub use stream::{Received, Stream};
-pub use world::World;
 
 #[cfg(test)]
 mod tests;

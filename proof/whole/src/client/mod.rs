@@ -17,11 +17,11 @@ pub(crate) use workload::{BREAK_OFF, LABELS};
 pub use workload::{Dice, Habits, Leaving, Pace};
 
 use crate::model::{ConnectionId, Model, Violation};
-use crate::stream::Stream;
 use due::Due;
 use handshake::{Handshake, Progress};
 use helio_engine::Operation;
 use helio_units::Moment;
+use helio_world::Stream;
 use mischief::Rogue;
 use request::Conversation;
 use std::time::Duration;

@@ -5,9 +5,9 @@ use super::workload::{Kind, Plan};
 use super::{Dice, Ending, Habits, Leaving, Stepped};
 use crate::model::stamp::{self, Place, SECTOR};
 use crate::model::{Action, Answer, ConnectionId, Model, Promise, Request, Ticket, Violation};
-use crate::{DeviceIo, Done, Failure, OpenDevice, Readiness};
 use helio_nbd::{ErrorCode, TransmissionFlags};
 use helio_units::{Extent, Moment};
+use helio_world::{DeviceIo, Done, Failure, OpenDevice, Readiness};
 use std::collections::BTreeMap;
 use std::time::Duration;
 

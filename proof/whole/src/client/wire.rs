@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The bytes between a client and its stream.
 
-use crate::stream::{Received, Stream};
+use helio_world::{Received, Stream};
 
 /// What is to be sent, and what was received and not used yet.
 #[derive(Debug, Default)]

@@ -5,12 +5,12 @@
 //! disk of one group hangs, and the clients of the other one go on.
 
 use super::run::{Group, Run};
-use crate::Held;
 use crate::client::{Ending, Habits};
 use crate::model::{Promise, Violation};
 use helio_daemon::stepped::{Census, Table};
 use helio_driver::{Machine, Mode, OFlags};
 use helio_units::{Bytes, Role};
+use helio_world::Held;
 use std::path::PathBuf;
 use std::time::Duration;
 

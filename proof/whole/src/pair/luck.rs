@@ -6,9 +6,9 @@ use super::run::Run;
 use super::upkeep::Task;
 use super::watch::{Effect, Until};
 use crate::coverage::{Change, Met};
-use crate::{FileFault, Odds};
 use helio_netmodel::{Dice, Ppm, Profile};
 use helio_units::{Moment, Rate};
+use helio_world::{FileFault, Odds};
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -4,7 +4,6 @@
 mod act;
 mod calm;
 mod coda;
-mod daemon;
 mod devices;
 mod file;
 mod judge;
@@ -23,9 +22,9 @@ mod watch;
 
 pub(crate) use act::{Luck, Order};
 pub(crate) use node::Node;
+pub use node::stock_runtimes;
 pub(crate) use scenario::Scenario;
 
-pub use daemon::{Response, stock_runtimes};
 pub use run::{Verdict, run};
 pub use shrink::shrink;
 pub use telling::Telling;

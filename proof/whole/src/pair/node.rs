@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A node: a machine with its disks, and the daemon on it while one runs.
 
-use super::daemon::{Daemon, Response};
 use super::scenario::{GroupShape, NODES, Scenario, VolumeShape};
+use crate::cage::with_counter;
 use crate::model::{Promise, Violation};
-use crate::{MachineOptions, SimMachine, World};
 use helio_daemon::adopt::{Store, Wish, adopt};
-use helio_daemon::{Creation, KEY_FILE, LogFormat, Options, Platform};
+use helio_daemon::{Creation, KEY_FILE, LogFormat, Options};
 use helio_driver::{Errno, FileBody, Host, Machine, Mode, OFlags};
 use helio_netmodel::Dice;
 use helio_tls::{NodeKey, PublicKey};
 use helio_units::Moment;
+use helio_world::{MachineOptions, PausedRuntime, Response, SimDaemon, SimMachine, World};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,6 +21,25 @@ use std::time::Duration;
 
 /// What the calendars show when a story begins: a day of November 2023.
 const CALENDAR: Duration = Duration::from_secs(1_700_000_000);
+
+thread_local! {
+    static STOCK: RefCell<Vec<PausedRuntime>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A runtime for one start of a daemon. Its tasks may read the processor's counter in the cage.
+fn runtime() -> io::Result<PausedRuntime> {
+    Ok(PausedRuntime::new()?.around(|tasks| with_counter(tasks)))
+}
+
+/// Makes the runtimes of so many starts of daemons in this thread now.
+///
+/// # Errors
+/// One cannot be made.
+pub fn stock_runtimes(starts: usize) -> io::Result<()> {
+    let made = (0..starts).map(|_| runtime()).collect::<io::Result<Vec<_>>>()?;
+    STOCK.with_borrow_mut(|stock| stock.extend(made));
+    Ok(())
+}
 
 /// See the module.
 pub(crate) struct Node {
@@ -28,7 +49,7 @@ pub(crate) struct Node {
     pub(crate) keys: Vec<PublicKey>,
     options: Options,
     /// The daemon, until it ends.
-    pub(crate) daemon: Option<Daemon>,
+    pub(crate) daemon: Option<SimDaemon>,
     /// Whether its machine has power.
     pub(crate) has_power: bool,
     /// Failed flushes of all files and of each member, as far as the model has them.
@@ -175,8 +196,9 @@ impl Node {
     /// Why it does not serve.
     pub(crate) fn start(&mut self, now: Moment) -> Result<(), String> {
         let process = self.machine.process();
-        let platform = Platform { host: process.host(), kernel: Arc::new(process.kernel()) };
-        self.daemon = Some(Daemon::start(process, &self.options, &platform, now)?);
+        let stocked = STOCK.with_borrow_mut(Vec::pop);
+        let runtime = stocked.map_or_else(runtime, Ok).map_err(|error| error.to_string())?;
+        self.daemon = Some(SimDaemon::start(process, &self.options, runtime, now)?);
         Ok(())
     }
 
@@ -212,8 +234,7 @@ impl Node {
             write: false,
         };
         let process = self.machine.process();
-        let platform = Platform { host: process.host(), kernel: Arc::new(process.kernel()) };
-        let adopted = adopt(&platform, &wish).map_err(|error| format!("{error:#}"));
+        let adopted = adopt(&process.platform(), &wish).map_err(|error| format!("{error:#}"));
         process.kill();
         let adopted = adopted?;
         if adopted.ready { Ok(()) } else { Err("the file has no such group".to_owned()) }
@@ -226,14 +247,14 @@ impl Node {
     pub(crate) fn step(&mut self, now: Moment) -> Result<Progress, Violation> {
         let Some(daemon) = &mut self.daemon else { return Ok(Progress::default()) };
         let name = self.name;
-        let did = daemon.step(now).map_err(|why| why.at(name))?;
+        let did = daemon.step(now).map_err(|why| Violation::new(Promise::Waits, why).at(name))?;
         let responses = daemon.responses();
         let Some(ended) = daemon.ended().cloned() else {
             return Ok(Progress { did, responses, ended: None });
         };
         self.machine.world().tell(format_args!("{name}: the daemon ended: {ended:?}"));
         let stopping = daemon.is_stopping();
-        let (held, left) = self.daemon.take().map(Daemon::bury).unwrap_or_default();
+        let (held, left) = self.daemon.take().map(SimDaemon::bury).unwrap_or_default();
         // Only a disk that fails may keep it from stopping cleanly, or from going on.
         if !self.has_faults && (!stopping || ended.is_some()) {
             let detail = format!("{name} ended by itself: {ended:?}");

@@ -2,7 +2,6 @@
 //! The operator: what is asked of the daemons, and what their responses mean for the clients.
 
 use super::act::Order;
-use super::daemon::Daemon;
 use super::luck::Ends;
 use super::run::{Asked, Group, Run, Wish};
 use super::upkeep::Task;
@@ -11,6 +10,7 @@ use crate::coverage::{Change, Met};
 use crate::model::{Heir, Promise, Violation};
 use helio_netmodel::Dice;
 use helio_units::Mode;
+use helio_world::SimDaemon;
 use serde_json::{Value, json};
 
 /// A request longer than a queue is let in alone.
@@ -367,7 +367,7 @@ impl Run {
     /// No node has more clients than it may have.
     pub(super) fn check_clients(&self) -> Result<(), Violation> {
         for node in &self.nodes {
-            let census = node.daemon.as_ref().and_then(Daemon::census);
+            let census = node.daemon.as_ref().and_then(SimDaemon::census);
             let clients = census.map_or(0, |census| census.clients.in_use as u64);
             if clients > self.clients_max {
                 let detail = format!("{} has {clients} clients", node.name);

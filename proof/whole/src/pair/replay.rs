@@ -147,8 +147,8 @@ impl Run {
 mod tests {
     use super::super::run::run;
     use super::*;
-    use crate::World;
     use helio_engine::Operation;
+    use helio_world::World;
     use std::sync::Arc;
 
     /// The node that served first: it is cut off for a while, and its peer takes over in order.
@@ -205,9 +205,10 @@ mod tests {
             world.alarm(daemon.next());
             world.advance();
             daemon.step(world.now()).unwrap();
-            if let Some(response) = daemon.responses().into_iter().find(|it| it.request == request)
+            if let Some(response) =
+                daemon.responses().into_iter().find(|it| it.request() == request)
             {
-                return (name, String::from_utf8(response.body).unwrap());
+                return (name, String::from_utf8(response.body().to_vec()).unwrap());
             }
         }
     }

@@ -2,7 +2,6 @@
 //! The story of one seed.
 
 use super::act::{ACTS_MAX, Act};
-use super::daemon::Response;
 use super::devices::Devices;
 use super::luck::Ends;
 use super::node::{Gone, Node};
@@ -10,18 +9,16 @@ use super::promised::Promised;
 use super::scenario::{GroupShape, Scenario};
 use super::telling::Telling;
 use super::watch::{Until, Watch};
-use crate::SimStream;
-use crate::World;
 use crate::client::{Client, Ending, Habits, Stepped, Turn};
 use crate::coverage::Coverage;
 use crate::model::{Model, Promise, Violation};
 use crate::panics::noted;
-use crate::stream::Stream;
 use helio_api::Status;
 use helio_driver::Address;
 use helio_engine::Operation;
 use helio_netmodel::{Dice, Profile};
 use helio_units::{Moment, Rate};
+use helio_world::{SimStream, Stream, World};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -518,8 +515,9 @@ impl Run {
                 responses.extend(progress.responses.into_iter().map(|it| (index, it)));
                 gone.extend(progress.ended.map(|it| (index, it)));
             }
-            for (node, Response { request, status, body }) in responses {
-                self.responded(node, request, status, &body)?;
+            for (node, response) in responses {
+                let (request, status) = (response.request(), response.status());
+                self.responded(node, request, status, response.body())?;
                 self.detached(node, request, status)?;
             }
             for (node, Gone { stopping, cleanly }) in gone {

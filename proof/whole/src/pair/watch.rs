@@ -4,10 +4,10 @@
 use super::act::{Luck, Order};
 use super::luck::Ends;
 use super::run::{Asked, Run};
-use crate::FileFault;
 use crate::coverage::{Change, Coverage, Lucks, Met};
 use helio_netmodel::Dice;
 use helio_units::Moment;
+use helio_world::FileFault;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;

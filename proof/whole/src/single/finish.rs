@@ -5,9 +5,9 @@
 use super::{GROUP, Single, serves};
 use crate::client::{Ending, Habits};
 use crate::model::{Promise, Violation};
-use crate::pair::Response;
 use helio_api::{Attachments, GroupStatus, Status};
 use helio_units::Role;
+use helio_world::Response;
 use serde_json::json;
 use std::time::Duration;
 

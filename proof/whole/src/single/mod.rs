@@ -11,15 +11,16 @@
 mod finish;
 mod users;
 
-use crate::kernel::Upset;
 use crate::model::{Model, Promise, Violation};
-use crate::pair::{Node, Response, Scenario};
+use crate::pair::{Node, Scenario};
 use crate::panics::{note_panics_too, noted};
-use crate::{FileFault, MachineOptions, SimListener, SimMachine, SimStream, World};
 use helio_daemon::stepped::Census;
 use helio_driver::{Address, Errno};
 use helio_netmodel::Dice;
 use helio_units::{Moment, State};
+use helio_world::{
+    FileFault, MachineOptions, Response, SimListener, SimMachine, SimStream, Upset, World,
+};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
@@ -156,7 +157,8 @@ impl Single {
             single.judged = true;
             return Ok(single);
         }
-        let told = single.responses.iter().map(|it| String::from_utf8_lossy(&it.body).into_owned());
+        let told =
+            single.responses.iter().map(|it| String::from_utf8_lossy(it.body()).into_owned());
         Err(serves(format!("the node does not become primary: {}", told.collect::<String>())))
     }
 

@@ -4,10 +4,9 @@
 use super::{GROUP, Single, nbd_socket};
 use crate::client::{Client, DeviceTurn, Ending, Habits, Program, Stepped, Turn};
 use crate::model::{Promise, Violation};
-use crate::stream::Stream;
-use crate::{Manner, OpenDevice, SimStream};
 use helio_netmodel::Dice;
 use helio_units::Moment;
+use helio_world::{Manner, OpenDevice, SimStream, Stream};
 use std::collections::VecDeque;
 use std::time::Duration;
 

@@ -4,12 +4,12 @@
 
 use crate::client::{Client, Ending, Stepped, Turn};
 use crate::model::{Model, Violation};
-use crate::stream::{Received, Stream};
 use helio_nbd::{
     Command, Context, Contexts, ErrorCode, ExportInfo, Exports, OpenRefusal, ReadPart, ReadPiece,
     Request, Session, SessionOptions, StatusExtent, Step, status, zero_runs,
 };
 use helio_units::{Bytes, Moment};
+use helio_world::{Received, Stream};
 use std::collections::VecDeque;
 use std::time::Duration;
 

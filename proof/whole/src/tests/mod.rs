@@ -2,7 +2,6 @@
 //! Stories of clients and a server in memory, and of the lies that the model finds.
 
 mod heir;
-mod kernel;
 mod lies;
 mod memory;
 mod mischief;

@@ -3,7 +3,7 @@
 
 use crate::common::{Desk, MEMBER, create, durable, inet, pass, read, settle, two, write};
 use helio_driver::{Driver, Errno, Machine, Mode, OFlags, Op, Outcome};
-use helio_whole::{Held, World};
+use helio_world::{Held, World};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;

@@ -5,7 +5,7 @@ use crate::common::{Desk, inet, pass, settle, two};
 use helio_driver::{Accepted, Address, Buffer, Driver, Errno, Op, Outcome, Piece, Socket};
 use helio_netmodel::{Ppm, Profile};
 use helio_units::Rate;
-use helio_whole::{Odds, SimMachine, SocketOptions, World};
+use helio_world::{Odds, SimMachine, SocketOptions, World};
 use proptest::prelude::*;
 use std::time::Duration;
 

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 /// One thing that goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Upset {
+pub enum Upset {
     /// `/dev/fuse` cannot be opened.
     NoFuse,
     /// There are no loop devices.
@@ -35,7 +35,8 @@ pub(crate) enum Upset {
 
 impl Upset {
     /// Every third is a number of strange requests, of which there are many kinds.
-    pub(crate) fn draw(dice: &mut Dice) -> Self {
+    #[must_use]
+    pub fn draw(dice: &mut Dice) -> Self {
         if dice.chance(1, 3) {
             return Self::Strange;
         }
@@ -114,7 +115,8 @@ impl Inner {
 impl SimMachine {
     /// Something goes wrong between the kernel and the daemon. Whether it met something: a refusal does if a device is attached, since it waits
     /// for the next one.
-    pub(crate) fn upset(&self, what: Upset, dice: &mut Dice) -> bool {
+    #[must_use]
+    pub fn upset(&self, what: Upset, dice: &mut Dice) -> bool {
         let (mut inner, machine) = (self.world().lock(), self.id());
         let live = inner.live_connections(machine);
         let refusals = inner.kernels.refusals.entry(machine).or_default();
@@ -147,7 +149,8 @@ impl SimMachine {
     }
 
     /// A mount or loop device that a daemon made, but for those of these files.
-    pub(crate) fn left_over(&self, files: &[PathBuf]) -> Option<PathBuf> {
+    #[must_use]
+    pub fn left_over(&self, files: &[PathBuf]) -> Option<PathBuf> {
         let inner = self.world().lock();
         let mounts = inner.kernels.mounts.keys().filter(|(at, _)| *at == self.id());
         let loops =
@@ -159,7 +162,7 @@ impl SimMachine {
     }
 
     /// The kernel refuses nothing any more.
-    pub(crate) fn refuse_nothing(&self) {
+    pub fn refuse_nothing(&self) {
         self.world().lock().kernels.refusals.remove(&self.id());
     }
 }

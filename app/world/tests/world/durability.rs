@@ -4,7 +4,7 @@
 use crate::common::{Desk, MEMBER, durable, read, settle, two, write};
 use helio_driver::{File, Mode, OFlags, Op, Outcome};
 use helio_netmodel::Dice;
-use helio_whole::{FileFault, SimMachine, World};
+use helio_world::{FileFault, SimMachine, World};
 use std::collections::BTreeMap;
 use std::path::Path;
 

@@ -5,7 +5,7 @@ use helio_driver::{
     Address, Buffer, Completion, Driver, File, Host, Mode, OFlags, Op, Outcome, Piece, Token,
 };
 use helio_units::{Extent, Moment};
-use helio_whole::{MachineOptions, Process, SimDriver, SimMachine, World};
+use helio_world::{MachineOptions, Process, SimDriver, SimMachine, World};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;

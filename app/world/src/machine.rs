@@ -7,6 +7,7 @@ use crate::driver::SimDriver;
 use crate::faults::{Faults, FileFault, Odds};
 use crate::kernel::SimKernel;
 use crate::world::{Due, Handle, Host, Inner, MachineId, ProcessId, Running, World};
+use helio_daemon::Platform;
 use helio_driver::{
     Address, Blocking, Errno, Facts, File, FileType, Machine, Mode, OFlags, Room, Socket,
 };
@@ -141,7 +142,9 @@ impl SimMachine {
         self.process
     }
 
-    pub(crate) const fn world(&self) -> &World {
+    /// The world that it is in.
+    #[must_use]
+    pub const fn world(&self) -> &World {
         &self.world
     }
 
@@ -320,6 +323,12 @@ impl Process {
     #[must_use]
     pub fn host(&self) -> helio_driver::Host {
         Arc::new(self.host.clone())
+    }
+
+    /// What the daemon runs on: the machine and its kernel.
+    #[must_use]
+    pub fn platform(&self) -> Platform {
+        Platform { host: self.host(), kernel: Arc::new(self.kernel()) }
     }
 
     /// The kernel, as far as attached volumes go.

@@ -46,7 +46,8 @@ impl Inner {
 
 impl World {
     /// Sends a request with a body of any kind to the daemon that has a volume attached. Whether it has.
-    pub(crate) fn send_any(
+    #[must_use]
+    pub fn send_any(
         &self,
         machine: &SimMachine,
         (group, volume): (&str, &str),

@@ -148,7 +148,8 @@ impl World {
     }
 
     /// The same world without an event log, which takes time.
-    pub(crate) fn untold(self) -> Self {
+    #[must_use]
+    pub fn untold(self) -> Self {
         self.lock().story = Story::untold();
         self
     }
@@ -210,7 +211,7 @@ impl World {
     }
 
     /// Goes on to what falls due next, or to `due` if that is earlier.
-    pub(crate) fn advance_until(&self, due: Moment) {
+    pub fn advance_until(&self, due: Moment) {
         if self.next().is_none_or(|next| due < next) {
             self.alarm(due);
         }

@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One run of the daemon on a simulated machine: its shard, and its control plane in a runtime whose clock is the world's.
 
-use crate::cage::with_counter;
-use crate::model::{Promise, Violation};
 use crate::{Held, Process, SimDriver};
+use helio_daemon::Options;
 use helio_daemon::stepped::{Census, Control, Next, Serving, Stepped};
-use helio_daemon::{Options, Platform};
 use helio_driver::Driver;
 use helio_units::Moment;
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
 
 /// How often the control plane runs while it has something to answer, and while it has not.
 const BUSY: Duration = Duration::from_millis(2);
@@ -32,10 +29,10 @@ const SPINS_MAX: u32 = 20_000;
 #[derive(Clone, Debug)]
 pub struct Response {
     /// Names the request.
-    pub(crate) request: u64,
+    request: u64,
     /// The status of HTTP; 0 if there is none.
-    pub(crate) status: u16,
-    pub(crate) body: Vec<u8>,
+    status: u16,
+    body: Vec<u8>,
 }
 
 impl Response {
@@ -66,23 +63,28 @@ enum Stage {
     Ended(Option<String>),
 }
 
-thread_local! {
-    static STOCK: RefCell<Vec<Runtime>> = const { RefCell::new(Vec::new()) };
+/// A runtime whose time stands still, for the control plane of one run of a daemon. It reads a real clock once, when it is made.
+#[derive(Debug)]
+pub struct PausedRuntime {
+    runtime: Runtime,
+    around: fn(&mut dyn FnMut()),
 }
 
-/// A runtime whose time stands still. It reads a real clock once, when it is made.
-fn runtime() -> io::Result<Runtime> {
-    Builder::new_current_thread().enable_time().start_paused(true).build()
-}
+impl PausedRuntime {
+    /// Makes one.
+    ///
+    /// # Errors
+    /// The runtime cannot be made.
+    pub fn new() -> io::Result<Self> {
+        let runtime = Builder::new_current_thread().enable_time().start_paused(true).build()?;
+        Ok(Self { runtime, around: |tasks| tasks() })
+    }
 
-/// Makes the runtimes of so many starts of daemons in this thread now.
-///
-/// # Errors
-/// One cannot be made.
-pub fn stock_runtimes(starts: usize) -> io::Result<()> {
-    let made = (0..starts).map(|_| runtime()).collect::<io::Result<Vec<_>>>()?;
-    STOCK.with_borrow_mut(|stock| stock.extend(made));
-    Ok(())
+    /// Each time that its tasks run, `around` is called, and runs them.
+    #[must_use]
+    pub fn around(self, around: fn(&mut dyn FnMut())) -> Self {
+        Self { around, ..self }
+    }
 }
 
 /// How often a shard went on: since a moment.
@@ -96,7 +98,7 @@ impl Turns {
     ///
     /// # Errors
     /// They are too many: the shard waits for nothing.
-    fn count(&mut self, now: Moment) -> Result<(), Violation> {
+    fn count(&mut self, now: Moment) -> Result<(), String> {
         let Self { without_time, in_a_second } = self;
         if without_time.0 == now {
             without_time.1 += 1;
@@ -114,12 +116,12 @@ impl Turns {
         } else {
             return Ok(());
         };
-        Err(Violation::new(Promise::Waits, detail))
+        Err(detail)
     }
 }
 
-/// See the module.
-pub(crate) struct Daemon {
+/// The daemon of the product in one process of a simulated machine. Its owner steps it.
+pub struct SimDaemon {
     process: Process,
     // Dropped before the runtime, which its tasks live in.
     stage: Stage,
@@ -127,6 +129,7 @@ pub(crate) struct Daemon {
     responses: Arc<Mutex<Vec<Response>>>,
     open_requests: u64,
     runtime: Runtime,
+    around: fn(&mut dyn FnMut()),
     /// The time of the runtime.
     polled: Moment,
     /// When the shard goes on if nothing completes.
@@ -140,21 +143,20 @@ pub(crate) struct Daemon {
     left: Vec<Moment>,
 }
 
-impl Daemon {
+impl SimDaemon {
     /// Starts it, as `helio daemon` does.
     ///
     /// # Errors
     /// Why it does not serve.
-    pub(crate) fn start(
+    pub fn start(
         process: Process,
         options: &Options,
-        platform: &Platform,
+        runtime: PausedRuntime,
         now: Moment,
     ) -> Result<Self, String> {
-        let stocked = STOCK.with_borrow_mut(Vec::pop);
-        let runtime = stocked.map_or_else(runtime, Ok).map_err(|error| error.to_string())?;
+        let PausedRuntime { runtime, around } = runtime;
         let entered = runtime.enter();
-        let stepped = Stepped::start(options, platform, process.driver());
+        let stepped = Stepped::start(options, &process.platform(), process.driver());
         drop(entered);
         let stepped = match stepped {
             Ok(stepped) => stepped,
@@ -170,6 +172,7 @@ impl Daemon {
             responses: Arc::default(),
             open_requests: 0,
             runtime,
+            around,
             polled: now,
             due: now,
             turns: Turns { without_time: (now, 0), in_a_second: (now, 0) },
@@ -180,17 +183,12 @@ impl Daemon {
     }
 
     /// Sends a request to the control plane.
-    pub(crate) fn request(
-        &mut self,
-        request: u64,
-        method: &'static str,
-        path: String,
-        body: Vec<u8>,
-    ) {
+    pub fn request(&mut self, request: u64, method: &str, path: String, body: Vec<u8>) {
         let (control, responses) = (self.control.clone(), Arc::clone(&self.responses));
+        let method = method.to_owned();
         self.open_requests += 1;
         self.runtime.spawn(async move {
-            let response = match control.request(method, &path, body).await {
+            let response = match control.request(&method, &path, body).await {
                 Ok((status, body)) => Response { request, status, body },
                 Err(error) => Response { request, status: 0, body: error.to_string().into_bytes() },
             };
@@ -198,8 +196,14 @@ impl Daemon {
         });
     }
 
+    /// Sends the parts of a response on as they come, of the stream of events for example, until the receiver or the daemon is gone.
+    pub fn stream(&self, path: String, parts: mpsc::Sender<Vec<u8>>) {
+        let control = self.control.clone();
+        self.runtime.spawn(async move { control.stream(&path, parts).await });
+    }
+
     /// What SIGTERM does, the first time.
-    pub(crate) fn stop(&mut self) {
+    pub fn stop(&mut self) {
         if self.again.is_none() {
             let (control, again) = (self.control.clone(), Arc::new(Notify::new()));
             self.again = Some(Arc::clone(&again));
@@ -208,14 +212,14 @@ impl Daemon {
     }
 
     /// What SIGTERM does, once it stops.
-    pub(crate) fn insist(&self) {
+    pub fn insist(&self) {
         if let Some(again) = &self.again {
             again.notify_one();
         }
     }
 
     /// What its shard holds, while it serves.
-    pub(crate) fn census(&self) -> Option<Census> {
+    pub fn census(&self) -> Option<Census> {
         match &self.stage {
             Stage::Serving(stepped) => Some(stepped.census()),
             Stage::Closing(..) | Stage::Ended(_) => None,
@@ -223,12 +227,12 @@ impl Daemon {
     }
 
     /// How many tasks its control plane has.
-    pub(crate) fn tasks(&self) -> usize {
+    pub fn tasks(&self) -> usize {
         self.runtime.metrics().num_alive_tasks()
     }
 
     /// Responses since the last call.
-    pub(crate) fn responses(&mut self) -> Vec<Response> {
+    pub fn responses(&mut self) -> Vec<Response> {
         let all =
             std::mem::take(&mut *self.responses.lock().unwrap_or_else(PoisonError::into_inner));
         self.open_requests -= all.len() as u64;
@@ -236,7 +240,7 @@ impl Daemon {
     }
 
     /// Whether it has ended, and with which error if it did not end cleanly.
-    pub(crate) const fn ended(&self) -> Option<&Option<String>> {
+    pub const fn ended(&self) -> Option<&Option<String>> {
         match &self.stage {
             Stage::Ended(error) => Some(error),
             _ => None,
@@ -244,12 +248,12 @@ impl Daemon {
     }
 
     /// Whether it stops.
-    pub(crate) const fn is_stopping(&self) -> bool {
+    pub const fn is_stopping(&self) -> bool {
         self.again.is_some()
     }
 
     /// How it serves a group as primary now; none if it does not. Only a turn of its shard changes that.
-    pub(crate) fn serving(&mut self, group: &str) -> Option<Serving> {
+    pub fn serving(&mut self, group: &str) -> Option<Serving> {
         let Stage::Serving(stepped) = &self.stage else { return None };
         if let Some(known) = self.serving.get(group) {
             return *known;
@@ -260,17 +264,17 @@ impl Daemon {
     }
 
     /// Whether it is primary for a group now.
-    pub(crate) fn is_primary(&self, group: &str) -> bool {
+    pub fn is_primary(&self, group: &str) -> bool {
         matches!(&self.stage, Stage::Serving(stepped) if stepped.is_primary(group))
     }
 
     /// Its process.
-    pub(crate) const fn process(&self) -> &Process {
+    pub const fn process(&self) -> &Process {
         &self.process
     }
 
     /// It is gone. Returns what its process still has open, and when the operations on files began that had not ended when its shard did.
-    pub(crate) fn bury(self) -> (Held, Vec<Moment>) {
+    pub fn bury(self) -> (Held, Vec<Moment>) {
         let Self { process, stage, control, runtime, left, .. } = self;
         drop((stage, control, runtime));
         (process.held(), left)
@@ -280,7 +284,7 @@ impl Daemon {
     ///
     /// # Errors
     /// It went on for ever.
-    pub(crate) fn step(&mut self, now: Moment) -> Result<bool, Violation> {
+    pub fn step(&mut self, now: Moment) -> Result<bool, String> {
         let mut did = false;
         if let Stage::Serving(stepped) = &mut self.stage {
             while stepped.driver().is_ready() || now >= self.due {
@@ -289,7 +293,7 @@ impl Daemon {
                 self.serving.clear();
                 let mut completions = Vec::new();
                 let waited = stepped.driver().wait(Some(Duration::ZERO), &mut completions);
-                waited.map_err(|error| Violation::new(Promise::Waits, error.to_string()))?;
+                waited.map_err(|error| error.to_string())?;
                 match stepped.turn(&mut completions) {
                     Next::Waits(timeout) => {
                         self.due = timeout.map_or(Moment::NEVER, |timeout| now + timeout);
@@ -316,8 +320,17 @@ impl Daemon {
         Ok(did)
     }
 
+    /// As [`SimDaemon::step`], and the control plane runs although its time has not come: requests that need no time are answered.
+    ///
+    /// # Errors
+    /// It went on for ever.
+    pub fn settle(&mut self, now: Moment) -> Result<bool, String> {
+        self.poll(now);
+        self.step(now)
+    }
+
     /// When it goes on by itself.
-    pub(crate) fn next(&self) -> Moment {
+    pub fn next(&self) -> Moment {
         if matches!(self.stage, Stage::Ended(_)) {
             return Moment::NEVER;
         }
@@ -339,12 +352,13 @@ impl Daemon {
     fn poll(&mut self, now: Moment) {
         let behind = now.since(self.polled);
         self.polled = now;
-        let tasks = async {
-            tokio::time::advance(behind).await;
-            for _ in 0..ROUNDS {
-                tokio::task::yield_now().await;
-            }
-        };
-        with_counter(|| self.runtime.block_on(tasks));
+        (self.around)(&mut || {
+            self.runtime.block_on(async {
+                tokio::time::advance(behind).await;
+                for _ in 0..ROUNDS {
+                    tokio::task::yield_now().await;
+                }
+            });
+        });
     }
 }

@@ -4,7 +4,7 @@
 use crate::common::{Desk, MEMBER, create, durable, pass, read, two, write};
 use helio_driver::{Cause, Errno, FallocateFlags, File, Mode, OFlags, Op, Outcome, Run, SeekFrom};
 use helio_units::Extent;
-use helio_whole::{FileFault, Odds, SimMachine};
+use helio_world::{FileFault, Odds, SimMachine};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;

@@ -3,7 +3,7 @@
 
 use crate::common::{Desk, inet, settle, two};
 use helio_driver::{Address, Buffer, Op, Outcome, Piece};
-use helio_whole::stream::{Received, Stream};
+use helio_world::stream::{Received, Stream};
 
 #[test]
 fn a_client_is_connected_to_a_unix_socket_at_once_and_to_another_machine_after_a_while() {

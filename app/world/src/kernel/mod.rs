@@ -16,6 +16,8 @@ mod jobs;
 mod loops;
 mod sim;
 mod strange;
+#[cfg(test)]
+mod tests;
 mod upset;
 mod wire;
 
@@ -24,7 +26,7 @@ pub(crate) use connection::FuseId;
 pub(crate) use device::OpenId;
 pub use device::{DeviceIo, Done, Failure, Manner, OpenDevice, Readiness};
 pub(crate) use sim::SimKernel;
-pub(crate) use upset::Upset;
+pub use upset::Upset;
 
 use crate::machine::SimMachine;
 use crate::world::{Inner, MachineId, ProcessId, World};
@@ -84,18 +86,21 @@ impl Inner {
 
 impl World {
     /// The first promise that a daemon broke towards its kernel.
-    pub(crate) fn device_violation(&self) -> Option<String> {
+    #[must_use]
+    pub fn device_violation(&self) -> Option<String> {
         self.lock().kernels.broken.clone()
     }
 
     /// How often the device of a volume was flushed to be detached.
-    pub(crate) fn settled_devices(&self, machine: &SimMachine, group: &str, volume: &str) -> u64 {
+    #[must_use]
+    pub fn settled_devices(&self, machine: &SimMachine, group: &str, volume: &str) -> u64 {
         let file = file_of(group, volume);
         self.lock().kernels.settled.get(&(machine.id(), file)).copied().unwrap_or_default()
     }
 
     /// Requests of kernels that wait for their response, in words.
-    pub(crate) fn unanswered(&self) -> Vec<String> {
+    #[must_use]
+    pub fn unanswered(&self) -> Vec<String> {
         let inner = self.lock();
         inner.kernels.connections.values().flat_map(Connection::waiting).collect()
     }

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What people do first: load, a cut, a killed node, a failover, a failed disk.
+
+use super::*;
+use crate::simulation::DiskState;
+use helio_units::Mode;
+
+#[test]
+fn the_clients_write_read_and_flush_at_the_given_rate() {
+    let mut pair = pair(1);
+    let before = pair.status(PARIS).counters;
+    pair.pass(Duration::from_secs(20), || true);
+    let after = pair.status(PARIS).counters;
+    let writes = after.writes - before.writes;
+    assert!((1800..2200).contains(&writes), "{writes} writes in 20 s of 100 writes/s");
+    assert!(after.reads > before.reads && after.flushes > before.flushes);
+    pair.wait_served(PARIS);
+
+    pair.make(set(NewSettings { writes_per_second: Some(0.0), ..NewSettings::default() }))
+        .expect("set");
+    pair.pass(Duration::from_secs(1), || true);
+    let idle = pair.status(PARIS).counters;
+    pair.pass(Duration::from_secs(5), || true);
+    assert_eq!(pair.status(PARIS).counters.writes, idle.writes);
+    assert_eq!(pair.look_now().clients, "The clients make no requests.");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_counters() {
+    let counters = || {
+        let mut pair = pair(7);
+        pair.pass(Duration::from_secs(5), || true);
+        pair.status(LYON).counters
+    };
+    assert_eq!(counters(), counters());
+}
+
+#[test]
+fn a_cut_link_makes_regions_dirty_and_a_mended_one_clean() {
+    let mut pair = pair(2);
+    pair.button(Button::Cut).expect("cut");
+    pair.wait_for_state(PARIS, State::Logging);
+    let dirty = |pair: &mut Pair| pair.status(PARIS).volumes[0].dirty_bytes.0;
+    let first = dirty(&mut pair);
+    pair.pass(Duration::from_secs(10), || true);
+    assert!(dirty(&mut pair) > first, "dirty regions grow");
+    assert!(!pair.look_now().link_up);
+    pair.button(Button::Mend).expect("mended");
+    pair.wait_in_sync(PARIS);
+    pair.make(set(NewSettings { writes_per_second: Some(0.0), ..NewSettings::default() }))
+        .expect("set");
+    pair.wait("no region is dirty", |pair| (dirty(pair) == 0).then_some(()));
+}
+
+#[test]
+fn a_slow_link_shows_in_the_latency_of_mode_sync() {
+    let mut pair = pair(3);
+    pair.make(set(NewSettings { mode: Some(Mode::Sync), ..NewSettings::default() })).expect("set");
+    pair.wait("sync in force", |pair| {
+        (pair.status(PARIS).mode.effective == Some(Mode::Sync)).then_some(())
+    });
+    assert_eq!(pair.look_now().settings.mode, Mode::Sync);
+    pair.make(set(NewSettings { rtt_ms: Some(200.0), ..NewSettings::default() })).expect("set");
+    pair.post(PARIS, paths::QUEUE_RESET, &Value::Null).expect("reset");
+    pair.pass(Duration::from_secs(10), || true);
+    let median = pair.status(PARIS).answers.expect("writes were acknowledged").writes.p50_us;
+    assert!(median >= Duration::from_millis(190), "{median:?}");
+}
+
+#[test]
+fn a_killed_secondary_starts_again_and_gets_what_it_lacks() {
+    let mut pair = pair(4);
+    pair.button(Button::Kill(LYON)).expect("killed");
+    let error = pair.call(LYON, "GET", paths::STATUS, &Value::Null).expect_err("no daemon");
+    assert_eq!(error.error, "no daemon responds on lyon: it was killed");
+    assert!(pair.button(Button::Kill(LYON)).is_err());
+    pair.pass(Duration::from_secs(10), || true);
+    assert_eq!(pair.status(PARIS).verdict.word, Verdict::AtRisk);
+    pair.button(Button::Start(LYON)).expect("started");
+    assert!(pair.button(Button::Start(LYON)).is_err());
+    pair.wait_in_sync(PARIS);
+    pair.wait_served(PARIS);
+}
+
+#[test]
+fn clients_go_on_at_the_node_that_takes_over_and_the_old_primary_gives_up_its_writes() {
+    let mut pair = pair(5);
+    pair.button(Button::Cut).expect("cut");
+    pair.pass(Duration::from_secs(10), || true);
+    pair.button(Button::Kill(PARIS)).expect("killed");
+    pair.pass(Duration::from_secs(3), || true);
+    assert!(pair.look_now().clients.starts_with("The clients have no node"));
+    pair.button(Button::FailOver).expect("promoted");
+    pair.wait_served(LYON);
+    pair.button(Button::Mend).expect("mended");
+    pair.button(Button::Start(PARIS)).expect("started");
+    // Paris acknowledged writes that lyon never received.
+    pair.wait("the split brain is found", |pair| {
+        (pair.status(PARIS).verdict.word == Verdict::SplitBrain).then_some(())
+    });
+    let discard = |confirmed| json!({ "discard": "paris", "confirmed": confirmed });
+    let shown = pair.post(PARIS, paths::RESOLVE, &discard(false)).expect_err("it shows the stake");
+    assert_eq!(shown.code, "needs-confirmation");
+    pair.post(PARIS, paths::RESOLVE, &discard(true)).expect("resolved");
+    pair.wait_in_sync(LYON);
+    pair.wait_served(LYON);
+}
+
+#[test]
+fn clients_leave_for_a_planned_change_of_roles_and_come_back_to_the_new_primary() {
+    let mut pair = pair(6);
+    pair.post(PARIS, paths::SWITCH, &json!({ "force": false })).expect("switched");
+    pair.wait_in_sync(LYON);
+    pair.wait_served(LYON);
+    pair.post(LYON, paths::DEMOTE, &Value::Null).expect("demoted");
+    pair.wait("the clients notice", |pair| {
+        pair.look_now().clients.starts_with("The clients have no node").then_some(())
+    });
+    pair.post(PARIS, paths::PROMOTE, &json!({ "force": false, "confirmed": false }))
+        .expect("promoted");
+    pair.wait_served(PARIS);
+}
+
+#[test]
+fn a_failed_disk_is_served_by_the_peer_and_replaced() {
+    let mut pair = pair(8);
+    assert!(pair.button(Button::ReplaceDisk(PARIS)).is_err(), "it works");
+    pair.button(Button::FailDisk(PARIS)).expect("failed");
+    pair.wait("the fault is reported", |pair| pair.status(PARIS).fault.map(drop));
+    assert_eq!(pair.look_now().nodes[PARIS].disk, DiskState::Failed);
+    pair.wait_served(PARIS);
+    pair.button(Button::ReplaceDisk(PARIS)).expect("replaced");
+    let replace = json!({ "volume": "data", "confirmed": true });
+    pair.post(PARIS, paths::MEMBER_REPLACE, &replace).expect("used");
+    pair.wait_in_sync(PARIS);
+    assert_eq!(pair.look_now().nodes[PARIS].disk, DiskState::Sound);
+}
+
+#[test]
+fn a_failed_flush_is_reported() {
+    let mut pair = pair(9);
+    pair.button(Button::FailFlush(PARIS)).expect("pressed");
+    pair.wait("the fault is reported", |pair| pair.status(PARIS).fault.map(drop));
+}
+
+#[test]
+fn a_restart_begins_again_with_the_first_settings() {
+    let mut pair = pair(10);
+    pair.make(set(NewSettings { rate_mbit: Some(1.0), ..NewSettings::default() })).expect("set");
+    pair.button(Button::Kill(PARIS)).expect("killed");
+    pair.button(Button::Restart).expect("restarted");
+    assert_eq!(pair.look_now().settings.rate_mbit, 100.0);
+    pair.wait_in_sync(PARIS);
+}
