@@ -117,6 +117,8 @@ pub struct Disk {
     torn: u64,
     /// What a failed flush dropped, until somebody asks.
     dropped: Dropped,
+    /// Of which volumes an operation has failed.
+    failed: Vec<bool>,
     /// Of which volumes the disk is gone: whatever is asked of it fails.
     gone: Vec<bool>,
     /// Until when the disk of each volume ends nothing.
@@ -156,6 +158,7 @@ impl Disk {
             fua_flushes: dice.chance(1, 2),
             torn: 0,
             dropped: Dropped::default(),
+            failed: vec![false; volumes.len()],
             gone: vec![false; volumes.len()],
             silent: vec![Moment::ZERO; volumes.len()],
             block: 512,
@@ -250,6 +253,12 @@ impl Disk {
     /// From now on no write finds room, or finds it again.
     pub fn fill_up(&mut self, full: bool) {
         self.full = full;
+    }
+
+    /// Whether an operation on that volume ever failed.
+    #[must_use]
+    pub fn has_failed(&self, volume: VolumeIndex) -> bool {
+        self.failed[usize::from(volume.0)]
     }
 
     /// Whether something it is asked for next will fail, or something it was asked for and has not told yet.
@@ -414,6 +423,7 @@ impl Disk {
         let Some(UnderWay { volume, work, fault, tag }) = self.under_way.remove(&io) else {
             panic!("store operation {} ends and never began", io.0)
         };
+        self.failed[usize::from(volume.0)] |= fault.is_some();
         match work {
             Work::Read { .. } | Work::Map { .. } if fault.is_some() => {
                 fault.map_or(Ended::Done, Ended::Failed)

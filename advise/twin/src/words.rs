@@ -26,7 +26,9 @@ pub(crate) fn of_event(event: &Event) -> Option<String> {
             }
             StoreOutcome::Verified(runs) => format!("<- io {} compared, differing {runs:?}", io.0),
             StoreOutcome::Refused(_) => format!("<- io {} refused, untouched", io.0),
-            StoreOutcome::Failed(fault) => format!("<- io {} FAILED: {fault}", io.0),
+            StoreOutcome::Failed(fault) | StoreOutcome::CopyFailed(fault) => {
+                format!("<- io {} FAILED: {fault}", io.0)
+            }
         },
         Event::Kept { kept, ok, .. } => format!("<- kept {kept:?}: {ok}"),
         Event::SuperblockSaved { ok, .. } => format!("<- superblock saved: {ok}"),

@@ -91,18 +91,16 @@ impl std::fmt::Display for ClientError {
 
 impl std::error::Error for ClientError {}
 
-/// One daemon.
+/// One daemon, asked from a thread that waits.
 pub(crate) struct Client {
-    transport: Transport,
-    /// How long one request may take, connection and all.
-    within: Duration,
+    caller: Caller,
     runtime: tokio::runtime::Runtime,
 }
 
 impl Client {
     pub(crate) fn new(at: &At) -> anyhow::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        Ok(Self { transport: Transport::of(at)?, within: at.response(), runtime })
+        Ok(Self { caller: Caller::new(at)?, runtime })
     }
 
     pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
@@ -114,7 +112,7 @@ impl Client {
         path: &str,
         body: &impl Serialize,
     ) -> Result<T, ClientError> {
-        let body = serde_json::to_vec(body).map_err(|error| self.unclear(&error))?;
+        let body = serde_json::to_vec(body).map_err(|error| self.caller.unclear(&error))?;
         self.call(Method::POST, path, body.into())
     }
 
@@ -123,38 +121,9 @@ impl Client {
     pub(crate) fn lines<T: DeserializeOwned>(
         &self,
         path: &str,
-        mut take: impl FnMut(T) -> bool,
+        take: impl FnMut(T) -> bool,
     ) -> Result<(), ClientError> {
-        let asked = format!("GET {path}");
-        self.runtime.block_on(async {
-            let opened = self.open(Method::GET, path, Bytes::new());
-            let response = self.in_time(self.within, &asked, opened).await?;
-            let status = response.status().as_u16();
-            let mut body = response.into_body();
-            if status != 200 {
-                let whole = self.in_time(self.within, &asked, self.whole(body, &asked)).await?;
-                return Err(self.refused(status, &whole));
-            }
-            let mut line = Vec::new();
-            while let Some(frame) =
-                self.in_time(SILENT_MOST, &asked, async { Ok(body.frame().await) }).await?
-            {
-                let frame = frame.map_err(|error| self.lost(&asked, &error))?;
-                for byte in frame.into_data().unwrap_or_default() {
-                    if byte != b'\n' && line.len() < LINE_BYTES_MAX {
-                        line.push(byte);
-                        continue;
-                    }
-                    let object =
-                        serde_json::from_slice(&line).map_err(|error| self.unclear(&error))?;
-                    line.clear();
-                    if !take(object) {
-                        return Ok(());
-                    }
-                }
-            }
-            Ok(())
-        })
+        self.runtime.block_on(self.caller.lines(path, take))
     }
 
     fn call<T: DeserializeOwned>(
@@ -163,17 +132,80 @@ impl Client {
         path: &str,
         body: Bytes,
     ) -> Result<T, ClientError> {
+        let (status, body) = self.runtime.block_on(self.caller.call(method, path, body))?;
+        if (200..300).contains(&status) {
+            return serde_json::from_slice(&body).map_err(|error| self.caller.unclear(&error));
+        }
+        Err(self.caller.refused(status, &body))
+    }
+}
+
+/// One daemon, asked from a runtime.
+pub(crate) struct Caller {
+    transport: Transport,
+    /// How long one request may take, connection and all.
+    within: Duration,
+}
+
+impl Caller {
+    pub(crate) fn new(at: &At) -> anyhow::Result<Self> {
+        Ok(Self { transport: Transport::of(at)?, within: at.response() })
+    }
+
+    /// Where it is asked.
+    pub(crate) fn place(&self) -> String {
+        self.transport.to_string()
+    }
+
+    /// The HTTP status and the body of a response.
+    pub(crate) async fn call(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<(u16, Bytes), ClientError> {
         let asked = format!("{method} {path}");
         let exchange = async {
             let response = self.open(method, path, body).await?;
             let status = response.status().as_u16();
             Ok((status, self.whole(response.into_body(), &asked).await?))
         };
-        let (status, body) = self.runtime.block_on(self.in_time(self.within, &asked, exchange))?;
-        if (200..300).contains(&status) {
-            return serde_json::from_slice(&body).map_err(|error| self.unclear(&error));
+        self.in_time(self.within, &asked, exchange).await
+    }
+
+    /// As [`Client::lines`].
+    pub(crate) async fn lines<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        mut take: impl FnMut(T) -> bool,
+    ) -> Result<(), ClientError> {
+        let asked = format!("GET {path}");
+        let opened = self.open(Method::GET, path, Bytes::new());
+        let response = self.in_time(self.within, &asked, opened).await?;
+        let status = response.status().as_u16();
+        let mut body = response.into_body();
+        if status != 200 {
+            let whole = self.in_time(self.within, &asked, self.whole(body, &asked)).await?;
+            return Err(self.refused(status, &whole));
         }
-        Err(self.refused(status, &body))
+        let mut line = Vec::new();
+        while let Some(frame) =
+            self.in_time(SILENT_MOST, &asked, async { Ok(body.frame().await) }).await?
+        {
+            let frame = frame.map_err(|error| self.lost(&asked, &error))?;
+            for byte in frame.into_data().unwrap_or_default() {
+                if byte != b'\n' && line.len() < LINE_BYTES_MAX {
+                    line.push(byte);
+                    continue;
+                }
+                let object = serde_json::from_slice(&line).map_err(|error| self.unclear(&error))?;
+                line.clear();
+                if !take(object) {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
     }
 
     async fn in_time<T>(

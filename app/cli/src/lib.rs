@@ -12,6 +12,7 @@ mod check;
 mod client;
 mod complete;
 mod confirm;
+mod dashboard;
 mod drill;
 mod events;
 mod failure;
@@ -21,6 +22,7 @@ mod lab;
 mod manual;
 mod metadata;
 mod newfile;
+mod offer;
 mod plan;
 mod progress;
 mod queue;
@@ -132,6 +134,7 @@ fn ask(verb: Verb, at: &At) -> Result<ExitCode> {
         }
         Verb::Apply { dry_run, json } => verbs::apply(at, dry_run, json),
         Verb::Top { group, interval } => top::run(at, group, interval),
+        Verb::Dashboard(wish) => dashboard::run(at, &wish),
         Verb::Pause(of) => verbs::request(at, &Request::Pause, of),
         Verb::Resume(wish) => verbs::request_resync(at, &Request::Resume, wish),
         Verb::Resync(wish) => verbs::resync(at, wish),

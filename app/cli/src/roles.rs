@@ -53,13 +53,8 @@ pub(crate) fn resolve(
     let client = Client::new(at)?;
     let group = which::group(&client, of.group)?;
     let save = from_the_root(save)?;
-    let path = paths::of_group(paths::RESOLVE, &group);
-    let question = format!("discard what only {discard} has of {group}?");
-    let ask = |confirmed| {
-        let wish = ResolveRequest { discard: discard.clone(), confirmed, save: save.clone() };
-        client.post(&path, &wish)
-    };
-    accepted(&Consent { yes, json: of.json }.run(&question, ask)?, of.json)
+    let wish = Request::Resolve(ResolveRequest { discard, confirmed: false, save });
+    accepted(&Consent { yes, json: of.json }.request(&client, &group, &wish)?, of.json)
 }
 
 const FROM_THE_ROOT: &str = "give the path from the root, /...";
@@ -85,11 +80,8 @@ pub(crate) fn reverse(
     save: Option<PathBuf>,
 ) -> Result<Accepted> {
     let save = from_the_root(save)?;
-    let path = paths::of_group(paths::REVERSE, group);
-    let question = format!("overwrite this primary of {group} with the secondary's copy?");
-    let ask =
-        |confirmed| client.post(&path, &ReverseRequest { full, confirmed, save: save.clone() });
-    consent.run(&question, ask)
+    let wish = Request::Reverse(ReverseRequest { full, confirmed: false, save });
+    consent.request(client, group, &wish)
 }
 
 /// Changes the members of a volume.
@@ -98,21 +90,14 @@ pub(crate) fn member(at: &At, verb: Member) -> Result<ExitCode> {
     match verb {
         Member::Replace(OfMember { volume, yes, json }) => {
             let (group, volume) = which::volume(&client, volume)?;
-            let path = paths::of_group(paths::MEMBER_REPLACE, &group);
-            let question = format!("overwrite it with the peer's copy of {group}/{volume}?");
-            let done = Consent { yes, json }.run(&question, |confirmed| {
-                client.post(&path, &MemberReplaceRequest { volume: volume.clone(), confirmed })
-            })?;
-            accepted(&done, json)
+            let wish = MemberReplaceRequest { volume, confirmed: false };
+            let wish = Request::MemberReplace(wish);
+            accepted(&Consent { yes, json }.request(&client, &group, &wish)?, json)
         }
         Member::Accept(OfMember { volume, yes, json }) => {
             let (group, volume) = which::volume(&client, volume)?;
-            let path = paths::of_group(paths::MEMBER_ACCEPT, &group);
-            let question = format!("accept this copy of {group}/{volume} as it is?");
-            let done = Consent { yes, json }.run(&question, |confirmed| {
-                client.post(&path, &MemberAcceptRequest { volume: volume.clone(), confirmed })
-            })?;
-            accepted(&done, json)
+            let wish = Request::MemberAccept(MemberAcceptRequest { volume, confirmed: false });
+            accepted(&Consent { yes, json }.request(&client, &group, &wish)?, json)
         }
         Member::Add { at: MemberAt { volume, path, json }, require_minicopy } => {
             let path = absolute(&path)?;

@@ -43,6 +43,26 @@ pub(crate) fn runnable_on(text: &str, node: &str) -> String {
     TYPED.get().map_or_else(|| text.to_owned(), |typed| typed.complete(text, node))
 }
 
+/// The commands in a text, each with what stands behind it.
+fn commands(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    let pieces: Vec<&str> = text.split('`').collect();
+    let pairs = pieces.chunks_exact(2).map(|pair| pair[1]);
+    let behind = pieces.iter().copied().skip(2).step_by(2);
+    pairs.zip(behind).collect::<Vec<_>>().into_iter()
+}
+
+/// The commands in a text that are for this node: for none by name, or for either.
+pub(crate) fn commands_for<'a>(text: &'a str, node: &str) -> Vec<&'a str> {
+    let here = |behind: &str| !is_elsewhere(behind, node) || behind.starts_with(" on it");
+    commands(text).filter(|(_, behind)| here(behind)).map(|(command, _)| command).collect()
+}
+
+/// The commands in a text that are for this node by its name.
+pub(crate) fn commands_on<'a>(text: &'a str, node: &str) -> Vec<&'a str> {
+    let named = |behind: &str| is_elsewhere(behind, "") && !is_elsewhere(behind, node);
+    commands(text).filter(|(_, behind)| named(behind)).map(|(command, _)| command).collect()
+}
+
 impl Typed {
     fn complete(&self, text: &str, node: &str) -> String {
         let mut out = String::new();

@@ -137,7 +137,7 @@ pub(crate) fn plain(at: &At, path: &str, of: OfGroup) -> Result<ExitCode> {
 pub(crate) fn demote(at: &At, of: OfGroup) -> Result<ExitCode> {
     let client = Client::new(at)?;
     let group = which::group(&client, of.group)?;
-    let done: Accepted = client.post(&paths::of_group(paths::DEMOTE, &group), &())?;
+    let done = Request::Demote.post(&client, &group)?;
     let code = accepted(&done, of.json)?;
     Ok(if done.warnings.is_empty() { code } else { ExitCode::from(PEER_BEHIND) })
 }
@@ -167,7 +167,7 @@ fn resyncing(
 pub(crate) fn mode(at: &At, group: Option<String>, mode: Mode, json: bool) -> Result<ExitCode> {
     let client = Client::new(at)?;
     let group = which::group(&client, group)?;
-    accepted(&client.post(&paths::of_group(paths::MODE, &group), &ModeRequest { mode })?, json)
+    accepted(&Request::Mode(ModeRequest { mode }).post(&client, &group)?, json)
 }
 
 pub(crate) fn resync(at: &At, wish: Resync) -> Result<ExitCode> {

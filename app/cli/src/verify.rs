@@ -6,9 +6,9 @@ use crate::client::{Client, ClientError};
 use crate::confirm::Consent;
 use crate::render::{self, line};
 use crate::request::Request;
-use crate::verbs::{accepted, one_group, plain, print, printed};
+use crate::verbs::{accepted, one_group, print, printed};
 use crate::wait::Wait;
-use crate::{typed, which};
+use crate::{typed, verbs, which};
 use anyhow::Result;
 use helio_api::{ApiError, GroupStatus, VerifyRequest, VerifyRun, paths};
 use helio_units::{Role, WallTime};
@@ -22,7 +22,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 pub(crate) fn run(at: &At, verb: Verify) -> Result<ExitCode> {
     match verb {
         Verify::Start(wish) => start(at, wish),
-        Verify::Stop(of) => plain(at, paths::VERIFY_STOP, of),
+        Verify::Stop(of) => verbs::request(at, &Request::VerifyStop, of),
         Verify::Show(of) => show(at, of),
     }
 }

@@ -7,7 +7,7 @@ use helio_api::form;
 use std::ffi::OsString;
 
 /// Commands without `--json`: their output is no result, or has a form of its own.
-const NO_JSON: [&str; 11] = [
+const NO_JSON: [&str; 12] = [
     "helio complete-names",
     "helio completions",
     "helio daemon",
@@ -18,6 +18,7 @@ const NO_JSON: [&str; 11] = [
     "helio man",
     "helio quickstart",
     "helio simhadr",
+    "helio dashboard",
     "helio top",
 ];
 /// Commands that need the name of a group: without a daemon there is none to ask.

@@ -353,7 +353,7 @@ type Shared = State<Arc<dyn Backend>>;
 type Answered = Result<Reply, Refused>;
 
 /// Every operation of the API at its path; the match leaves none out.
-pub(crate) fn router(backend: Arc<dyn Backend>) -> Router {
+pub fn router(backend: Arc<dyn Backend>) -> Router {
     let mut router = Router::new();
     for operation in Operation::ALL {
         router = router.route(operation.path(), handler(operation));

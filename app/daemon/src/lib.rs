@@ -44,7 +44,7 @@ pub use trust::KEY_FILE;
 use anyhow::{Context, Result, anyhow};
 use assembly::{Assembly, assemble, close, remove_sockets};
 use backend::Daemon;
-use control::{Backend, Remote};
+use control::Remote;
 use errands::Errands;
 use helio_driver::AnyDriver;
 use leave::{leave, stop_shard};
@@ -157,7 +157,7 @@ fn serve(
         let (stop, stopping) = watch::channel(false);
         let (mut serving, limits) = (JoinSet::new(), control::Limits::default());
         errands::begin(errands, &backend);
-        let answers = || Arc::clone(&backend) as Arc<dyn Backend>;
+        let answers = || control::router(Arc::<Daemon>::clone(&backend));
         if let Some(remote) = remote {
             serving.spawn(control::serve(remote, answers(), limits, stopping.clone()));
         }

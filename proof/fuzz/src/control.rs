@@ -9,7 +9,7 @@ use crate::pieces::byte;
 use helio_api::event::{Event, What};
 use helio_api::{Accepted, ApiError, EventsRequest, Method, Operation, paths};
 use helio_daemon::control::{
-    Answering, Backend, Command, EventStream, Limits, Listener, Reply, serve,
+    Answering, Backend, Command, EventStream, Limits, Listener, Reply, router, serve,
 };
 use helio_units::WallTime;
 use std::future::{Ready, pending, ready};
@@ -237,7 +237,7 @@ fn exchange(request: &[u8]) -> (Vec<u8>, Vec<Command>) {
             let (client, server) = tokio::io::duplex(ON_THE_WAY);
             let (stop, stopping) = watch::channel(false);
             let backend: Arc<dyn Backend> = Arc::clone(&echo) as _;
-            let serving = serve(Once(Some(server)), backend, Limits::default(), stopping);
+            let serving = serve(Once(Some(server)), router(backend), Limits::default(), stopping);
             let serving = tokio::spawn(serving);
             let (mut hears, mut says) = tokio::io::split(client);
             let mut answer = Vec::new();

@@ -21,6 +21,7 @@
 //! The environment says more: `HELIO_BIN` which program to test, `HELIO_SEED` which seed,
 //! `HELIO_ROUNDS` how many rounds, `HELIO_KEEP=1` to leave the scratch folders for a look.
 
+mod browser;
 mod config;
 mod daemon;
 mod dice;
@@ -36,6 +37,7 @@ mod terminal;
 mod wait;
 mod wan;
 
+pub use browser::Browser;
 pub use config::Config;
 pub use daemon::Daemon;
 pub use dice::{Dice, first_seed, rounds, times, todays, walk_share};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Running programs to their end: `helio` itself, and the clients of others that tests talk to.
 
+use crate::browser;
 use crate::process::Group;
 use helio_api::{ApiError, form};
 use std::io::{Read, Write};
@@ -177,7 +178,8 @@ fn newest(paths: impl IntoIterator<Item = PathBuf>) -> Option<PathBuf> {
 /// Debian's own Python, the one that sees the modules of Debian's packages.
 pub const PYTHON: &str = "/usr/bin/python3";
 
-/// Whether a program can be run. `python3-libnbd` stands for the module `nbd` of `PYTHON`.
+/// Whether a program can be run. `python3-libnbd` stands for the module `nbd` of `PYTHON`, and `playwright-core` for
+/// what `npm ci` installs beside the page of the dashboard.
 #[must_use]
 pub fn have(program: &str) -> bool {
     if program == "python3-libnbd" {
@@ -188,6 +190,15 @@ pub fn have(program: &str) -> bool {
             .stdout(Stdio::null())
             .stderr(Stdio::null());
         return asking.status().is_ok_and(|status| status.success());
+    }
+    if program == "node" {
+        // An older one cannot run the tests of the page.
+        let old = "process.exit(+(parseInt(process.versions.node) < 20))";
+        let asked = Command::new("node").args(["-e", old]).stderr(Stdio::null()).status();
+        return asked.is_ok_and(|status| status.success());
+    }
+    if program == "playwright-core" {
+        return browser::page().join("node_modules").join(program).is_dir();
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())

@@ -3,6 +3,7 @@
 
 use super::limit::{self, Ending};
 use super::tally::{Outcome, Tally};
+use crate::repo;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -17,7 +18,14 @@ const fn needed(program: &'static str, package: &'static str, without: &'static 
     Needed { program, package, without }
 }
 
-const NEEDED: [Needed; 11] = [
+/// Programs of the page of the dashboard, which its lock file names; `npm ci` installs them beside its sources.
+const NPM: &str = "npm ci";
+/// Where those sources are.
+const PAGE: &str = "app/web/page";
+/// The oldest Node.js that they run on.
+const NODE_LEAST: u32 = 20;
+
+const NEEDED: [Needed; 15] = [
     needed("fio", "fio", "load with verification by fio"),
     needed("nbdinfo", "libnbd-bin", "what the NBD server says of itself"),
     needed("nbdcopy", "libnbd-bin", "whole images copied in and out"),
@@ -29,6 +37,10 @@ const NEEDED: [Needed; 11] = [
     needed("mkfs.xfs", "xfsprogs", "xfs on attached volumes"),
     needed("mkfs.btrfs", "btrfs-progs", "btrfs on attached volumes"),
     needed("python3", "python3-libnbd", "stamped writes through libnbd"),
+    needed("node", "nodejs", "the dashboard in a browser (Node.js 20 or later)"),
+    needed("npm", "npm", "whether the page is what its sources make"),
+    needed("chromium", "chromium", "the dashboard in a browser"),
+    needed("playwright-core", NPM, "the dashboard in a browser"),
 ];
 
 /// Installs what is missing, where that is possible; says what will be skipped where it is not.
@@ -38,29 +50,53 @@ pub(super) fn run(budget: Duration) -> (Outcome, Tally) {
         println!("all there");
         return (Outcome::Passed, Tally::default());
     }
-    if let Err(why) = can_install() {
-        return report(&missing, why);
-    }
+    let deadline = Instant::now() + budget;
     let mut packages: Vec<&str> = missing.iter().map(|needed| needed.package).collect();
     packages.dedup();
-    println!("installing {}", packages.join(" "));
-    let deadline = Instant::now() + budget;
+    println!("installing {}", packages.join(", "));
+    packages.retain(|package| *package != NPM);
+    if let (false, Err(why)) = (packages.is_empty(), can_install()) {
+        return report(&missing, why);
+    }
+    let why = if packages.is_empty() { Ok(()) } else { of_debian(packages, deadline) };
+    match why.and_then(|()| of_the_page(deadline)) {
+        Ok(()) => {}
+        // Without a network the tests that need nothing are still worth running.
+        Err(why) => return report(&self::missing(), &why),
+    }
+    match self::missing() {
+        still if still.is_empty() => (Outcome::Passed, Tally::default()),
+        still => report(&still, "the packages did not bring them"),
+    }
+}
+
+fn of_debian(packages: Vec<&str>, deadline: Instant) -> Result<(), String> {
     for arguments in
         [vec!["update"], [vec!["install", "-y", "--no-install-recommends"], packages].concat()]
     {
         let mut apt = Command::new("apt-get");
         apt.env("DEBIAN_FRONTEND", "noninteractive").arg("-qq").args(arguments);
-        let left = deadline.saturating_duration_since(Instant::now());
-        match limit::run(apt, left, |_| ()) {
-            Ending::Success => {}
-            // Without a network the tests that need nothing are still worth running.
-            Ending::Failure(how) => return report(&self::missing(), &format!("apt-get: {how}")),
-            Ending::OverBudget => return report(&self::missing(), "apt-get took too long"),
-        }
+        succeeds(apt, "apt-get", deadline)?;
     }
-    match self::missing() {
-        still if still.is_empty() => (Outcome::Passed, Tally::default()),
-        still => report(&still, "the packages did not bring them"),
+    Ok(())
+}
+
+/// Installs what the lock file of the page names.
+fn of_the_page(deadline: Instant) -> Result<(), String> {
+    let is_missing = NEEDED.iter().any(|needed| needed.package == NPM && !is_there(needed));
+    if !is_missing || !quiet(Command::new("npm").arg("--version")) {
+        return Ok(());
+    }
+    let mut npm = Command::new("npm");
+    npm.args(["ci", "--ignore-scripts"]).current_dir(repo::root().join(PAGE));
+    succeeds(npm, NPM, deadline)
+}
+
+fn succeeds(command: Command, name: &str, deadline: Instant) -> Result<(), String> {
+    match limit::run(command, deadline.saturating_duration_since(Instant::now()), |_| ()) {
+        Ending::Success => Ok(()),
+        Ending::Failure(how) => Err(format!("{name}: {how}")),
+        Ending::OverBudget => Err(format!("{name} took too long")),
     }
 }
 
@@ -91,6 +127,13 @@ fn is_there(needed: &Needed) -> bool {
     if needed.package == "python3-libnbd" {
         // Debian's own Python: another one first on the path does not see Debian's modules.
         return quiet(Command::new("/usr/bin/python3").args(["-c", "import nbd"]));
+    }
+    if needed.package == NPM {
+        return repo::root().join(PAGE).join("node_modules").join(needed.program).is_dir();
+    }
+    if needed.program == "node" {
+        let old = format!("process.exit(+(parseInt(process.versions.node) < {NODE_LEAST}))");
+        return quiet(Command::new("node").args(["-e", &old]));
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(needed.program).is_file())

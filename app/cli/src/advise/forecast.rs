@@ -17,7 +17,7 @@ const LONGEST_US: f64 = 366.0 * 86_400e6;
 
 /// A forecast: its runs, and which is its answer.
 #[derive(Debug)]
-pub(super) struct Forecast {
+pub(crate) struct Forecast {
     file: String,
     cells: Vec<Value>,
     answer: Option<usize>,
@@ -27,7 +27,7 @@ pub(super) struct Forecast {
 ///
 /// # Errors
 /// It cannot be read, is damaged, or is something else; file, place and field are named.
-pub(super) fn read(file: &Path) -> Result<Forecast> {
+pub(crate) fn read(file: &Path) -> Result<Forecast> {
     of_text(file.display().to_string(), &text_of(file)?)
 }
 
@@ -44,7 +44,7 @@ fn of_text(file: String, text: &str) -> Result<Forecast> {
 
 impl Forecast {
     /// The run that was asked for; otherwise the answer's, or the only one in that mode.
-    pub(super) fn promise(&self, asked: Option<usize>, mode: Mode) -> Result<Promise> {
+    pub(crate) fn promise(&self, asked: Option<usize>, mode: Mode) -> Result<Promise> {
         let at = match asked.or(self.answer) {
             Some(at) => at,
             None => self.only(mode)?,

@@ -12,7 +12,7 @@ use helio_units::{Bytes, Rate, Role};
 use std::time::Duration;
 
 /// What was seen of a group, or why it cannot be judged.
-pub(super) fn seen(
+pub(crate) fn seen(
     node: &str,
     looks: &[Status],
     group: &str,

@@ -6,6 +6,9 @@ mod forecast;
 mod look;
 mod show;
 
+pub(crate) use forecast::{Forecast, read};
+pub(crate) use look::seen;
+
 use crate::args::{Advise, At};
 use crate::client::Client;
 use crate::failure::{failed, unreadable};

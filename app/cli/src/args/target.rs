@@ -12,10 +12,34 @@ pub(crate) enum Target {
     Neither,
 }
 
-const DAEMON: [&str; 26] = [
-    "status", "top", "apply", "pause", "resume", "resync", "mode", "promote", "demote", "switch",
-    "drill", "explain", "resolve", "verify", "seed", "saved", "snapshot", "member", "attach",
-    "detach", "release", "events", "advise", "queue", "debug", "trace",
+const DAEMON: [&str; 27] = [
+    "status",
+    "top",
+    "dashboard",
+    "apply",
+    "pause",
+    "resume",
+    "resync",
+    "mode",
+    "promote",
+    "demote",
+    "switch",
+    "drill",
+    "explain",
+    "resolve",
+    "verify",
+    "seed",
+    "saved",
+    "snapshot",
+    "member",
+    "attach",
+    "detach",
+    "release",
+    "events",
+    "advise",
+    "queue",
+    "debug",
+    "trace",
 ];
 const STATE: [&str; 6] = ["daemon", "check", "adopt", "inspect", "metadata", "key"];
 const NEITHER: [&str; 9] = [

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 /// Tasks, each with its commands in the order of their use.
 const TASKS: [(&str, &[&str]); 8] = [
     ("Set up and run", &["init", "check", "daemon", "apply", "key", "quickstart"]),
-    ("Look", &["status", "top", "events", "explain", "advise"]),
+    ("Look", &["status", "top", "dashboard", "events", "explain", "advise"]),
     ("Replicate", &["pause", "resume", "resync", "verify", "mode", "queue", "seed"]),
     ("Fail over", &["promote", "demote", "switch", "drill"]),
     ("Repair", &["resolve", "saved", "member", "metadata", "inspect", "debug"]),

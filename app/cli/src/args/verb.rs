@@ -3,8 +3,8 @@
 
 use super::nouns::{Debug, Key, Lab, Member, Metadata, Queue, Seed, Verify};
 use super::{
-    Adoption, Advise, Check, Drill, Init, Named, OfGroup, PlanVerb, Resyncing, Saved, Snapshot,
-    Trace, interval, mode, named, number,
+    Adoption, Advise, Check, Dashboard, Drill, Init, Named, OfGroup, PlanVerb, Resyncing, Saved,
+    Snapshot, Trace, interval, mode, named, number,
 };
 use clap::{Args, Subcommand, ValueEnum};
 use helio_api::Via;
@@ -72,6 +72,12 @@ pub enum Verb {
         #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
         interval: Duration,
     },
+    /// Show groups live in a browser, with plots and actions.
+    ///
+    /// Prints the address of a page and serves it on this host alone, until it is interrupted. Each action of the page runs the command of the
+    /// same name, after it has shown what the command does and what is at stake. The address contains a random token; anyone who has it can
+    /// run the actions.
+    Dashboard(Dashboard),
     /// Reload the configuration file and apply changes that need no restart.
     Apply {
         /// Show the changes without applying them.

@@ -4,6 +4,8 @@
 
 use super::action::Action;
 use super::app::{Asked, Key};
+use crate::offer;
+use crate::typed::runnable;
 use helio_api::GroupStatus;
 use helio_units::{CopyName, WallTime};
 
@@ -41,15 +43,14 @@ pub(crate) enum Step {
 impl Dialog {
     /// The dialog of an action on a group.
     pub(crate) fn of(action: Action, g: &GroupStatus, now: WallTime) -> Self {
-        let wish =
-            Wish { action, group: g.name.clone(), stake: action.stake(g), name: String::new() };
-        if action != Action::Snapshot {
-            return Self::Confirm(wish);
-        }
-        let digits = |c: &char| c.is_ascii_digit();
-        let moment: String = now.to_string().chars().filter(digits).collect();
-        let (day, time) = moment.split_at(moment.len().min(8));
-        Self::Name(Wish { name: format!("top-{day}-{time}"), ..wish })
+        let name = match action {
+            Action::Snapshot => offer::snapshot_name("top", now),
+            _ => String::new(),
+        };
+        let request = action.request(&g.name, &name);
+        let stake = request.map_or_else(String::new, |request| offer::stake(&request, g));
+        let wish = Wish { action, group: g.name.clone(), stake, name };
+        if action == Action::Snapshot { Self::Name(wish) } else { Self::Confirm(wish) }
     }
 
     /// The dialog for what the daemon asks.
@@ -68,8 +69,10 @@ impl Dialog {
             }
             (Self::Name(wish), key) => Step::Stay(Self::Name(wish.edited(key))),
             (Self::Confirm(wish), Key::Char('y' | 'Y')) => {
-                let Wish { action, group, name, .. } = wish;
-                Step::Confirmed(Asked { group, request: action.request(&name) })
+                match wish.action.request(&wish.group, &wish.name) {
+                    Some(request) => Step::Confirmed(Asked { group: wish.group, request }),
+                    None => Step::Declined,
+                }
             }
             (Self::AtStake { asked, .. }, Key::Char('L')) => Step::Confirmed(asked),
             (Self::Confirm(_) | Self::AtStake { .. }, Key::Char('n' | 'N' | 'q')) => Step::Declined,
@@ -100,24 +103,28 @@ impl Dialog {
                 ]
             }
             Self::Confirm(wish) => vec![
-                wish.action.effect(),
-                format!("same as: {}", wish.action.command(&wish.group, &wish.name)),
+                offer::effect(&wish.command()),
+                format!(
+                    "same as: {}",
+                    runnable(&format!("`{}`", wish.command())).trim_matches('`')
+                ),
                 format!("at stake: {}", wish.stake),
                 format!("{} {}? [y/N]", wish.action.verb(), wish.object()),
             ],
-            Self::AtStake { asked, question, stake } => {
-                let verb = Action::of_request(&asked.request).verb();
-                vec![
-                    format!("at stake: {stake}"),
-                    question.clone(),
-                    format!("L: {verb} and lose these writes   Esc: cancel"),
-                ]
-            }
+            Self::AtStake { question, stake, .. } => vec![
+                format!("at stake: {stake}"),
+                question.clone(),
+                "L: yes, lose these writes   Esc: cancel".to_owned(),
+            ],
         }
     }
 }
 
 impl Wish {
+    fn command(&self) -> String {
+        self.action.command(&self.group, &self.name)
+    }
+
     fn object(&self) -> String {
         match self.name.as_str() {
             "" => self.group.clone(),

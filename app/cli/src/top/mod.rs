@@ -11,7 +11,7 @@ mod dialog;
 mod history;
 mod rows;
 #[cfg(test)]
-mod sample;
+pub(crate) mod sample;
 mod screen;
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,7 @@ use helio_units::{Bytes, Rate, State, Verdict};
 use std::time::Duration;
 
 /// One group, `db`, whose peer `lyon` is not connected.
-pub(super) fn status() -> Status {
+pub(crate) fn status() -> Status {
     serde_json::from_str(include_str!("../render_sample.json")).expect("the sample is a status")
 }
 

@@ -272,7 +272,7 @@ fn what_the_daemon_reports_at_stake_is_shown_and_confirmed_to_it() {
         &[
             "at stake: 12 MiB that only lyon has",
             "promote db nevertheless?",
-            "L: promote and lose these writes   Esc: cancel",
+            "L: yes, lose these writes   Esc: cancel",
         ],
     );
     // The key that confirmed the action may be held down.

@@ -2,8 +2,8 @@
 //! Accepting control connections and speaking HTTP on them, within bounds that no client can pass: so many at once, so
 //! long to ask, so long to read the answer.
 
+use super::Refused;
 use super::patience::Patient;
-use super::{Backend, Refused, router};
 use axum::Router;
 use helio_api::{ApiError, code};
 use hyper::server::conn::http1;
@@ -74,11 +74,10 @@ impl Listener for UnixListener {
 /// caller bounds. A listener's failure is logged and waited out.
 pub async fn serve<L: Listener>(
     mut listener: L,
-    backend: Arc<dyn Backend>,
+    app: Router,
     limits: Limits,
     mut stop: watch::Receiver<bool>,
 ) {
-    let app = router(backend);
     let places = Arc::new(Semaphore::new(limits.connections));
     let refusals = Arc::new(Semaphore::new(REFUSALS_MOST));
     loop {

@@ -51,7 +51,7 @@ impl Server {
         let (stop, stopping) = watch::channel(false);
         let listener =
             runtime.block_on(async { bind(&folder.path().join("control.sock")) }).expect("binds");
-        runtime.spawn(serve(listener, Arc::new(Echo), limits, stopping));
+        runtime.spawn(serve(listener, router(Arc::new(Echo)), limits, stopping));
         Self { runtime, folder, stop }
     }
 
@@ -247,7 +247,7 @@ fn a_greeting_that_never_ends_holds_up_nobody_else_and_is_given_up() {
     let path = folder.path().join("control.sock");
     let listener = runtime.block_on(async { bind(&path) }).expect("binds");
     let (_stop, stopping) = watch::channel(false);
-    runtime.spawn(serve(Stubborn(listener, false), Arc::new(Echo), tight(), stopping));
+    runtime.spawn(serve(Stubborn(listener, false), router(Arc::new(Echo)), tight(), stopping));
     let connect = || {
         let stream = UnixStream::connect(&path).expect("connects");
         stream.set_read_timeout(Some(Duration::from_secs(10))).expect("takes a limit");

@@ -26,7 +26,7 @@ const LOCAL: [&str; 16] = [
     "trace show",
 ];
 /// Commands without `--json`.
-const NO_JSON: [&str; 1] = ["top"];
+const NO_JSON: [&str; 2] = ["dashboard", "top"];
 /// What a command needs beside its name.
 const NEEDED: [(&str, &[&str]); 12] = [
     ("member add", &["db/data", "/disk"]),

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The command line of `helio dashboard`.
+
+use super::global::{At, Remote};
+use super::{host, interval};
+use clap::Args;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What is shown, and where.
+#[derive(Clone, Debug, Args)]
+pub struct Dashboard {
+    /// Show this daemon, too; may be repeated.
+    ///
+    /// A state directory; or HOST:PORT,SERVER-KEY,KEY-FILE for a remote daemon, as for --host, --server-key and --key.
+    #[arg(long, value_name = "NODE", value_parser = place)]
+    pub with: Vec<Place>,
+    /// Address to listen on; only addresses of this host. Port 0 is a free one.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0", value_parser = loopback)]
+    pub listen: SocketAddr,
+    /// Time between two requests of the status, 100ms to 1h.
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
+    pub interval: Duration,
+    /// Show the values of this forecast beside the measured ones; from `helio plan forecast --json`.
+    #[arg(long, value_name = "FILE")]
+    pub forecast: Option<PathBuf>,
+    /// Show a simulated pair, with controls for link, load and faults; no daemon is needed.
+    #[arg(long, conflicts_with_all = ["with", "forecast"])]
+    pub simulate: bool,
+    /// Seed of the simulation's chance; default 1.
+    #[arg(long, value_name = "NUMBER", requires = "simulate")]
+    pub seed: Option<u64>,
+}
+
+/// A daemon beside the one of the global options.
+#[derive(Clone, Debug)]
+pub enum Place {
+    /// On this host.
+    State(PathBuf),
+    /// On another host.
+    Remote(Remote),
+}
+
+impl Place {
+    /// The daemon, with the `--timeout` of the command line.
+    #[must_use]
+    pub fn at(&self, at: &At) -> At {
+        match self {
+            Self::State(state) => At { state: state.clone(), remote: None, ..at.clone() },
+            Self::Remote(remote) => At { remote: Some(remote.clone()), ..at.clone() },
+        }
+    }
+}
+
+fn place(text: &str) -> Result<Place, String> {
+    let parts: Vec<&str> = text.split(',').collect();
+    match parts[..] {
+        [state] if !state.is_empty() => Ok(Place::State(state.into())),
+        [address, server_key, key] if !key.is_empty() => {
+            let invalid = |error| format!("the public key of the node is invalid: {error}");
+            let server_key = server_key.parse().map_err(invalid)?;
+            Ok(Place::Remote(Remote { host: host(address)?, key: key.into(), server_key }))
+        }
+        _ => Err("expected a state directory, or HOST:PORT,SERVER-KEY,KEY-FILE as for --host, --server-key and --key"
+            .to_owned()),
+    }
+}
+
+fn loopback(text: &str) -> Result<SocketAddr, String> {
+    let expected = "expected ADDRESS:PORT with an address of this host alone, for example 127.0.0.1:7180; \
+                    for another host, forward the port with ssh -L";
+    text.parse()
+        .ok()
+        .filter(|address: &SocketAddr| address.ip().is_loopback())
+        .ok_or_else(|| expected.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn it_listens_on_this_host_alone() {
+        for text in ["127.0.0.1:7180", "[::1]:0", "127.0.0.1:0"] {
+            assert!(loopback(text).is_ok(), "{text}");
+        }
+        for text in ["0.0.0.0:7180", "192.0.2.1:80", "localhost", "[::]:1", "127.0.0.1"] {
+            assert!(loopback(text).is_err_and(|why| why.contains("ssh -L")), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_node_is_a_directory_or_an_address_with_a_key() {
+        assert!(
+            matches!(place("/var/lib/lyon"), Ok(Place::State(dir)) if dir == Path::new("/var/lib/lyon"))
+        );
+        assert!(place("lyon:7131,nonsense,k").is_err_and(|why| why.contains("public key")));
+        for text in ["lyon:7131,nonsense", "", "a,b,", "a,b,c,d"] {
+            assert!(place(text).is_err_and(|why| why.contains("KEY-FILE")), "{text}");
+        }
+    }
+}

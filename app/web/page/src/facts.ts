@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a decision needs about a group, in labelled rows: the words of `helio status GROUP`.
+
+import { el, Rows, setHidden, setProse, setText } from "./dom";
+import { leads, responds, type Merged, type Side } from "./model";
+import { bytes, coarse, count, moment_near, percent, rate, seconds, span } from "./text";
+import type { DrillResult, Group, Sync } from "./types";
+
+export type Fact = readonly [label: string, text: string];
+
+/** `460 MiB of 1 GiB copied (44 %), 87.7 MiB/s, done in 6.4 s`. */
+export function progress(sync: Sync): string {
+  const left = sync.eta_seconds === null ? "at an unknown time" : `in ${seconds(sync.eta_seconds)}`;
+  const ends = sync.converges ? `done ${left}` : "will not converge at this write rate";
+  const sent = sync.shipped_bytes === 0 ? "" : `, ${bytes(sync.shipped_bytes)} of it sent`;
+  const share = percent(sync.copied_bytes, sync.to_copy_bytes);
+  return `${bytes(sync.copied_bytes)} of ${bytes(sync.to_copy_bytes)} copied (${share})${sent}, ${rate(sync.rate_bytes_per_second)}, ${ends}`;
+}
+
+export function facts(merged: Merged): Fact[] {
+  const up = merged.sides.filter(responds);
+  const all: Fact[] = [];
+  for (const side of merged.sides) {
+    if (side.failed && side.error === null) all.push([side.name, `not served: ${side.failed.reason}`]);
+  }
+  const faults = new Set(up.flatMap((side) => (side.group?.fault ? [side.group.fault] : [])));
+  // A fault that is the reason of the verdict stands there already.
+  faults.delete(merged.why);
+  all.push(...[...faults].map((fault): Fact => ["fault", fault]));
+  if (merged.word === "split-brain") all.push(...only(merged, up));
+  else for (const side of up) all.push(...missing(side, merged));
+  const primary = up.find(leads);
+  for (const side of up) {
+    const { group } = side;
+    if (group?.peer && group.peer.connection !== "connected") all.push([`link of ${side.name}`, group.peer.reason]);
+  }
+  if (primary?.group) all.push(...flow(primary.group));
+  for (const side of up) all.push(...extras(side));
+  return all;
+}
+
+/** What the secondary does not have. */
+function missing({ group, at_ms }: Side, merged: Merged): Fact[] {
+  const peer = group?.peer;
+  if (!group || !peer) return [];
+  const most = group.volumes.some((volume) => volume.dirty_bytes > 0) ? "at most " : "";
+  const writes = group.lag.writes > 0 ? ` in ${count(group.lag.writes, "write")}` : "";
+  const lag = `${most}${bytes(group.lag.bytes)}${writes}`;
+  if (group.role === "primary") {
+    return group.lag.bytes > 0 ? [[`not on ${peer.name}`, lag]] : [];
+  }
+  if (peer.connection === "connected" || merged.sides.some(leads)) return [];
+  const age = peer.age_seconds === null ? "" : `, ${coarse(peer.age_seconds * 1000)} ago`;
+  const had = group.lag.bytes === 0 ? "nothing" : lag;
+  const last = peer.last_write_ms === null ? "" : `; its last write then: ${moment_near(peer.last_write_ms, at_ms)}`;
+  return [
+    [`not on ${group.node}`, `${had} when ${peer.name} reported last${age}; its later writes are not here${last}`],
+  ];
+}
+
+/** In a split brain: what each node alone has. */
+function only(merged: Merged, up: Side[]): Fact[] {
+  return merged.sides.map((side): Fact => {
+    const label = `only ${side.name}`;
+    const { group } = side;
+    if (group?.role === "primary" && responds(side)) {
+      const written =
+        group.last_write_ms === null ? "" : `, last write ${moment_near(group.last_write_ms, side.at_ms)}`;
+      return [label, `at most ${bytes(group.lag.bytes)}${written}`];
+    }
+    const reporter = up.find((other) => other.group?.peer?.name === side.name);
+    const peer = reporter?.group?.peer;
+    if (!peer || peer.only_there_bytes === null) return [label, "unknown"];
+    const written =
+      peer.last_write_ms === null ? "" : `, last write ${moment_near(peer.last_write_ms, reporter.at_ms)}`;
+    return [label, `at most ${bytes(peer.only_there_bytes)}${written}, as it reported last`];
+  });
+}
+
+/** Mode, and writes that wait. */
+function flow(group: Group): Fact[] {
+  const all: Fact[] = [];
+  const { requested, effective } = group.mode;
+  if (group.peer)
+    all.push(["mode", effective === requested ? requested : `${requested} (effective ${effective ?? "none"})`]);
+  const { queue, throttle } = group;
+  if (queue && group.peer) {
+    const policy = `if full: ${queue.when_full_connected} while connected, ${queue.when_full_disconnected} while not`;
+    const wait = throttle.waiting > 0 ? `${count(throttle.waiting, "write")} wait for space; ` : "";
+    all.push([
+      "queue",
+      `${wait}${bytes(queue.bytes)} of ${bytes(queue.bound_bytes)}, most ${bytes(queue.bytes_high_water)}; ${policy}`,
+    ]);
+  }
+  return all;
+}
+
+function extras({ name, group, at_ms }: Side): Fact[] {
+  if (!group) return [];
+  const all: Fact[] = [];
+  const { run, differing, differing_bytes, stopped } = group.verify;
+  if (run) all.push(["verify", `at volume ${run.volume}, ${bytes(run.compared_bytes)} of ${bytes(run.total_bytes)}`]);
+  else if (stopped) all.push(["verify", `ended: ${stopped}`]);
+  if (differing > 0) all.push(["differs", `${count(differing, "place")}, ${bytes(differing_bytes)}`]);
+  if (group.seeding) {
+    const since = span(at_ms - group.seeding.since_ms);
+    all.push([
+      "seeding",
+      `a disk is being shipped for ${since}, ${bytes(group.seeding.changed_bytes)} in regions changed since`,
+    ]);
+  }
+  if (group.safe_copy) {
+    const { sound, since_ms, kept_bytes } = group.safe_copy;
+    const state = sound ? "preserved" : "damaged";
+    all.push([
+      "safe copy",
+      `${state} on ${name}, from ${moment_near(since_ms, at_ms)}; ${bytes(kept_bytes)} were overwritten since`,
+    ]);
+  }
+  if (group.lease) {
+    const left = group.lease.seconds === null ? "" : ` for ${seconds(group.lease.seconds)}`;
+    all.push(["lease", `${group.lease.held ? "held" : "granted"} on ${name}${left}`]);
+  }
+  if (group.drill) all.push([`drill on ${name}`, drill(group.drill.last, group.drill.last_success, at_ms)]);
+  return all;
+}
+
+function drill(last: DrillResult, success: DrillResult | null, now: number): string {
+  const ago = (result: DrillResult) => coarse(now - result.at_ms);
+  const took = coarse(last.duration_seconds * 1000);
+  if (last.failure === null) return `succeeded ${ago(last)} ago, in ${took}`;
+  const before = success ? `last success ${ago(success)} ago` : "no drill succeeded yet";
+  return `failed ${ago(last)} ago, after ${took}: ${last.failure}; ${before}`;
+}
+
+export class Facts {
+  readonly root = el("dl", { class: "facts" });
+  private readonly rows = new Rows<Fact>(this.root, () => {
+    const [label, text] = [el("dt"), el("dd")];
+    const root = el("div", {}, label, text);
+    return {
+      root,
+      update: ([name, value]) => {
+        setText(label, name);
+        setProse(text, value);
+      },
+    };
+  });
+
+  update(merged: Merged): void {
+    const all = facts(merged);
+    const same = (label: string, at: number) => all.slice(0, at).filter(([it]) => it === label).length;
+    this.rows.update(all.map((fact, at) => [`${fact[0]} ${same(fact[0], at)}`, fact]));
+    setHidden(this.root, all.length === 0);
+  }
+}

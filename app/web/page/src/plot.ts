@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// One plot: lines over time, a cursor shared with the other plots of its group, and a legend in text.
+
+import uPlot from "uplot";
+import { el, setHidden, setText, svg } from "./dom";
+import type { History, Point } from "./history";
+import { clock } from "./text";
+import { colour } from "./theme";
+
+export interface Line {
+  label: string;
+  /** Name of a colour of the style sheet. */
+  colour: string;
+  dash?: number[];
+  /** The scale of the right axis; without it, the left one. */
+  right?: boolean;
+  text: (value: number) => string;
+  /** The value of a point; for a forecast and a bound, the same for all. */
+  value: (point: Point) => number | null;
+  /** Hidden from plot and legend while the value is null everywhere. */
+  optional?: boolean;
+}
+
+export interface Spec {
+  title: string;
+  lines: Line[];
+  /** Steps of the left axis are powers of two. */
+  binary: boolean;
+  left: (value: number) => string;
+  rightText?: (value: number) => string;
+}
+
+const HEIGHT = 148;
+/** So few points are drawn each time. */
+const SPARSE = 100;
+/** Steps of the time axis, in seconds. */
+const TIMES = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21_600, 86_400];
+const BINARY = Array.from({ length: 55 }, (_, at) => 2 ** at);
+const DECIMAL = Array.from({ length: 45 }, (_, at) => [1, 2, 5][at % 3]! * 10 ** Math.floor(at / 3 - 6));
+
+export class Plot {
+  readonly root = el("figure", { class: "plot" });
+  private readonly now = el("span", { class: "now-value" });
+  private readonly box = el("div", { class: "canvas", "aria-hidden": "true" });
+  private readonly legend = el("ul", { class: "legend" });
+  private readonly values: HTMLElement[];
+  private readonly entries: HTMLElement[];
+  private uplot: uPlot | null = null;
+  private data: (number | null)[][] = [];
+  private times: number[] = [];
+  private span_ms = 0;
+  /** What the plot shows; it is drawn again when it would move by a pixel. */
+  private drawn: { data: (number | null)[][]; times: number[]; span_ms: number } | null = null;
+
+  constructor(
+    private readonly spec: Spec,
+    private readonly sync: string,
+    /** Called with the time under the cursor, in milliseconds since 1970; null if there is none. */
+    private readonly pointed: (at_ms: number | null) => void,
+  ) {
+    this.values = spec.lines.map(() => el("span", { class: "value" }));
+    this.entries = spec.lines.map((line, at) => {
+      const entry = el("li", {}, swatch(line), el("span", {}, line.label), this.values[at] ?? "");
+      this.legend.append(entry);
+      return entry;
+    });
+    this.root.append(el("figcaption", {}, el("h4", {}, spec.title), this.now), this.box, this.legend);
+    new ResizeObserver(() => this.resize()).observe(this.box);
+  }
+
+  /** Takes the points of the last `span_ms`; draws them if the page is visible. `now`: the present value, in words. */
+  update(history: History, span_ms: number, now: string): void {
+    const from = history.from(span_ms);
+    const points = history.points.slice(from);
+    this.times = history.times.slice(from).map((ms) => ms / 1000);
+    this.data = this.spec.lines.map((line) => points.map(line.value));
+    setText(this.now, now);
+    this.spec.lines.forEach((line, at) => {
+      const entry = this.entries[at];
+      if (line.optional && entry) setHidden(entry, this.isEmpty(at));
+    });
+    this.span_ms = span_ms;
+    this.draw();
+    this.showValues(this.uplot?.cursor.idx ?? null);
+  }
+
+  /** Draws again with the present colours. */
+  recolour(): void {
+    this.uplot?.destroy();
+    this.uplot = this.drawn = null;
+    this.draw();
+  }
+
+  private draw(): void {
+    const { span_ms, drawn } = this;
+    const end = this.times.at(-1);
+    const width = this.box.clientWidth;
+    if (document.hidden || end === undefined || width === 0) return;
+    const moved = end - (drawn?.times.at(-1) ?? -Infinity);
+    if (drawn?.span_ms === span_ms && drawn.times.length > SPARSE && moved > 0 && moved < span_ms / 1000 / width)
+      return;
+    this.drawn = { data: this.data, times: this.times, span_ms };
+    this.uplot ??= new uPlot(this.options(), undefined, this.box);
+    const shown = this.spec.lines.map((line, at) => !line.optional || !this.isEmpty(at));
+    this.uplot.batch((plot: uPlot) => {
+      shown.forEach((show, at) => {
+        if (plot.series[at + 1]?.show !== show) plot.setSeries(at + 1, { show });
+      });
+      plot.setData([this.times, ...this.data], false);
+      plot.setScale("x", { min: end - span_ms / 1000, max: end });
+    });
+  }
+
+  private isEmpty(at: number): boolean {
+    return this.data[at]?.every((value) => value === null) ?? true;
+  }
+
+  private resize(): void {
+    const width = this.box.clientWidth;
+    if (width > 0 && this.uplot !== null && this.uplot.width !== width) this.uplot.setSize({ width, height: HEIGHT });
+    if (this.uplot === null) this.draw();
+  }
+
+  private point(index: number | null): void {
+    this.showValues(index);
+    const at = index === null ? undefined : this.drawn?.times[index];
+    this.pointed(at === undefined ? null : at * 1000);
+  }
+
+  private showValues(index: number | null): void {
+    this.spec.lines.forEach((line, at) => {
+      const value = index === null ? this.data[at]?.at(-1) : this.drawn?.data[at]?.[index];
+      const element = this.values[at];
+      if (element) setText(element, value === null || value === undefined ? "–" : line.text(value));
+    });
+  }
+
+  private options(): uPlot.Options {
+    const { spec } = this;
+    const ink = colour("muted");
+    const axis = { stroke: ink, font: "11px system-ui, sans-serif", ticks: { show: false }, gap: 4 };
+    const grid = { stroke: colour("grid"), width: 1 };
+    const text = (format: (value: number) => string) => (_: uPlot, values: number[]) => values.map(format);
+    const fromZero = (_: uPlot, _least: number | null, most: number | null): [number, number] => [
+      0,
+      most ? most * 1.08 : 1,
+    ];
+    const axes: uPlot.Axis[] = [
+      {
+        ...axis,
+        grid: { show: false },
+        size: 28,
+        gap: 8,
+        space: 76,
+        incrs: TIMES,
+        values: (_, times) => times.map((s) => clock(s * 1000)),
+      },
+      {
+        ...axis,
+        grid,
+        size: 66,
+        space: 34,
+        scale: "y",
+        incrs: spec.binary ? BINARY : DECIMAL,
+        values: text(spec.left),
+      },
+    ];
+    if (spec.rightText) {
+      axes.push({
+        ...axis,
+        grid: { show: false },
+        side: 1,
+        size: 48,
+        space: 34,
+        scale: "right",
+        incrs: DECIMAL,
+        values: text(spec.rightText),
+      });
+    }
+    return {
+      width: this.box.clientWidth,
+      height: HEIGHT,
+      padding: [10, spec.rightText ? 0 : 8, 0, 0],
+      legend: { show: false },
+      cursor: { drag: { x: false, y: false }, sync: { key: this.sync }, y: false, points: { size: 6 } },
+      scales: {
+        x: { time: true },
+        y: { range: fromZero },
+        ...(spec.rightText ? { right: { range: fromZero } } : {}),
+      },
+      axes,
+      series: [{}, ...spec.lines.map(series)],
+      hooks: { setCursor: [(plot) => this.point(plot.cursor.idx ?? null)] },
+    };
+  }
+}
+
+function series(line: Line): uPlot.Series {
+  return {
+    label: line.label,
+    scale: line.right ? "right" : "y",
+    stroke: colour(line.colour),
+    width: line.dash ? 1.25 : 1.75,
+    ...(line.dash ? { dash: line.dash } : {}),
+    points: { show: false },
+    spanGaps: false,
+  };
+}
+
+function swatch(line: Line): Element {
+  const drawn = svg("line", { x1: "0", y1: "5", x2: "20", y2: "5", "stroke-width": line.dash ? "1.5" : "2.5" });
+  drawn.style.stroke = `var(--${line.colour})`;
+  if (line.dash) drawn.setAttribute("stroke-dasharray", line.dash.join(" "));
+  return svg("svg", { class: "swatch", width: "20", height: "10", "aria-hidden": "true" }, drawn);
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// A browser with the page, and a fake pair behind it. Everything ends with the test, also if it fails.
+import { chromium } from "playwright-core";
+import { Fake } from "./fake.mjs";
+import { Pair } from "./pair.mjs";
+
+const EXECUTABLE = process.env.HELIO_CHROMIUM ?? "/usr/bin/chromium";
+const ARGS = process.getuid?.() === 0 ? ["--no-sandbox"] : [];
+/** The browser reports refused requests by itself; the page shows them. */
+const EXPECTED = /Failed to load resource: the server responded with a status of 4\d\d/;
+
+let browser = null;
+
+export async function endBrowser() {
+  await browser?.close();
+  browser = null;
+}
+
+/** Opens the page of a pair; fails the test if the page logs an error or breaks the content security policy. */
+export async function open(test, { pair = {}, width = 1280, height = 900, scheme = "light", prepare = () => {} } = {}) {
+  browser ??= await chromium.launch({ executablePath: EXECUTABLE, args: ARGS });
+  const fake = new Fake(new Pair(pair));
+  prepare(fake.pair);
+  await fake.listen();
+  const context = await browser.newContext({
+    viewport: { width, height },
+    colorScheme: scheme,
+    reducedMotion: "reduce",
+  });
+  context.setDefaultTimeout(8000);
+  const page = await context.newPage();
+  const problems = [];
+  page.on("console", (message) => {
+    if (["error", "warning"].includes(message.type()) && !EXPECTED.test(message.text())) problems.push(message.text());
+  });
+  page.on("pageerror", (error) => problems.push(String(error)));
+  test.after(async () => {
+    await context.close();
+    await fake.close();
+    if (problems.length > 0) throw new Error(`the page logged: ${problems.join("\n")}`);
+  });
+  await page.goto(fake.url);
+  await page.getByText("live", { exact: true }).waitFor();
+  return { page, fake, pair: fake.pair, problems };
+}
+
+/** Waits until `read` gives a value that passes. */
+export async function until(read, passes, what) {
+  const end = performance.now() + 8000;
+  let last;
+  do {
+    last = await read();
+    if (passes(last)) return last;
+    await new Promise((done) => setImmediate(done));
+  } while (performance.now() < end);
+  throw new Error(`${what}: still ${JSON.stringify(last)}`);
+}
+
+/** The drawing of a plot, by its title. */
+export function inked(page, title) {
+  const figure = page.locator("figure", { has: page.getByRole("heading", { name: title, exact: true }) });
+  return figure
+    .locator("canvas")
+    .first()
+    .evaluate((canvas) => canvas.toDataURL());
+}
+
+export const button = (page, name, options = {}) => page.getByRole("button", { name, exact: true, ...options });
+export const title = (page) => page.evaluate(() => document.title);
+export const shows = (page, text) => page.getByText(text).first().waitFor();

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plots of the page: rates, gaps, the clock, and the cursor.
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import { button, endBrowser, inked, open, shows, until } from "./browser_page.mjs";
+
+after(endBrowser);
+
+test("plots move, and a node without a status is a gap and not a zero", async (t) => {
+  const { page, fake, pair } = await open(t);
+  fake.tick(3);
+  const received = page.locator(".legend li", { hasText: "received" });
+  await until(
+    () => received.textContent(),
+    (text) => text.includes("MiB/s"),
+    "the rate of lyon",
+  );
+  const before = await inked(page, "Throughput");
+  fake.tick(3);
+  await until(
+    () => inked(page, "Throughput"),
+    (now) => now !== before,
+    "the plot",
+  );
+  pair.press("kill", "lyon");
+  fake.tick(1);
+  await until(
+    () => received.textContent(),
+    (text) => text.endsWith("–"),
+    "the rate of lyon",
+  );
+  assert.equal(await page.locator("header.top .silent").textContent(), "no status from lyon for 1 s");
+  await shows(page, "cannot connect: no daemon responds");
+  const lyon = page.locator(".topology li").nth(1);
+  await until(
+    () => lyon.textContent(),
+    (text) => text === "lyon: secondary; replicating; no status; as paris reports, 1 s ago",
+    "lyon",
+  );
+});
+
+test("the time in which a node did not respond is no part of a rate", async (t) => {
+  const { page, fake, pair } = await open(t);
+  fake.tick(3);
+  const received = page.locator(".legend li", { hasText: "received" });
+  await until(
+    () => received.textContent(),
+    (text) => text === "received3.1 MiB/s",
+    "the rate of lyon",
+  );
+  pair.nodes[1].error = { error: "cannot connect: timed out", code: "no-daemon", hint: null };
+  fake.tick(3);
+  await shows(page, "no status from lyon for 3 s");
+  pair.nodes[1].error = null;
+  fake.tick(1);
+  await page.locator("#silent").waitFor({ state: "hidden" });
+  assert.equal(await received.textContent(), "received–");
+  fake.tick(1);
+  await until(
+    () => received.textContent(),
+    (text) => text === "received3.1 MiB/s",
+    "the rate of lyon",
+  );
+});
+
+test("the cursor on one plot shows the values of that time in all of them", async (t) => {
+  const { page, fake, pair } = await open(t);
+  fake.tick(5);
+  pair.press("cut");
+  fake.tick(5);
+  await button(page, "1 min").click();
+  const sent = page.locator(".legend li", { hasText: /^sent/ });
+  await until(
+    () => sent.textContent(),
+    (text) => text === "sent0 B/s",
+    "the rate now",
+  );
+  const over = page.locator("figure", { hasText: "Latency of writes" }).locator(".u-over");
+  const { width } = await over.boundingBox();
+  await over.hover({ position: { x: width * (54 / 60), y: 50 } });
+  await until(
+    () => sent.textContent(),
+    (text) => text === "sent3.1 MiB/s",
+    "the rate then",
+  );
+  assert.match(await page.locator(".plots .at").textContent(), /^at 21:30:0\dZ$/);
+  await page.mouse.move(0, 0);
+  await until(
+    () => sent.textContent(),
+    (text) => text === "sent0 B/s",
+    "the rate now",
+  );
+});
+
+test("the plots go on when the node whose clock they follow is gone, although the other clock is behind", async (t) => {
+  const { page, fake, pair } = await open(t);
+  const status = pair.status.bind(pair);
+  pair.status = (node) => {
+    const shown = status(node);
+    return node.name === "lyon" ? { ...shown, at_ms: shown.at_ms - 60_000 } : shown;
+  };
+  fake.tick(10);
+  pair.press("kill", "paris");
+  fake.tick(5);
+  await shows(page, "no status from paris for 5 s");
+  await button(page, "1 min").click();
+  const written = page.locator(".legend li", { hasText: "written by clients" });
+  await until(
+    () => written.textContent(),
+    (text) => text.endsWith("–"),
+    "the rate now",
+  );
+  const over = page.locator("figure", { hasText: "Latency of writes" }).locator(".u-over");
+  const { width } = await over.boundingBox();
+  await over.hover({ position: { x: width * (50 / 60), y: 50 } });
+  await until(
+    () => written.textContent(),
+    (text) => text.endsWith("3.1 MiB/s"),
+    "the rate then",
+  );
+});
+
+test("a counter that goes back gives a gap", async (t) => {
+  const { page, fake, pair } = await open(t);
+  fake.tick(3);
+  const written = page.locator(".legend li", { hasText: "written by clients" });
+  await until(
+    () => written.textContent(),
+    (text) => text.includes("MiB/s"),
+    "the rate",
+  );
+  pair.nodes[0].counters.write_bytes = 0;
+  fake.view();
+  pair.time_ms += 1000;
+  fake.view();
+  await until(
+    () => written.textContent(),
+    (text) => !text.includes("-"),
+    "no negative rate",
+  );
+  pair.nodes[0].counters.write_bytes = -5 * 2 ** 20;
+  pair.time_ms += 1000;
+  fake.view();
+  await until(
+    () => written.textContent(),
+    (text) => text.endsWith("–"),
+    "the gap",
+  );
+});

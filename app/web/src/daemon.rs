@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the dashboard needs of those who start it.
+
+use crate::view::{Act, Forecast, Offer};
+use helio_api::event::Event;
+use helio_api::{ApiError, GroupStatus, Status};
+use std::future::Future;
+use std::pin::Pin;
+use tokio::sync::mpsc;
+
+/// A request of the control API.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// Its path and query.
+    pub path: String,
+    /// The body of a POST; a GET has none.
+    pub body: Option<Vec<u8>>,
+}
+
+impl Ask {
+    /// A request that changes nothing.
+    pub fn get(path: impl Into<String>) -> Self {
+        Self { path: path.into(), body: None }
+    }
+}
+
+/// HTTP status and body, or why there is no response.
+pub type Answer<'a> = Pin<Box<dyn Future<Output = Result<(u16, Vec<u8>), ApiError>> + Send + 'a>>;
+/// Ends when the stream of events ends.
+pub type Following<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+
+/// The controls of a simulation, as JSON.
+pub type Shown<'a> = Pin<Box<dyn Future<Output = Option<serde_json::Value>> + Send + 'a>>;
+/// Ends when a change of a simulation was carried out, or refused.
+pub type Changed<'a> = Pin<Box<dyn Future<Output = Result<(), ApiError>> + Send + 'a>>;
+
+/// A daemon, real or simulated.
+pub trait Daemon: Send + Sync + 'static {
+    /// What it is called until its status has arrived.
+    fn label(&self) -> String;
+
+    /// Sends a request.
+    fn ask(&self, ask: Ask) -> Answer<'_>;
+
+    /// Follows the stream of events, behind an event of that number if there is one.
+    fn follow(&self, since: Option<u64>, into: mpsc::Sender<Event>) -> Following<'_>;
+}
+
+/// The last statuses of a node, the newest last.
+pub type Looks = [Status];
+
+/// Which actions there are, what they request, and what is to be expected.
+pub trait Guide: Send + Sync + 'static {
+    /// The actions on a group, for the node of `status`. `others`: the statuses of other nodes, whose advice may be for this one.
+    fn offers(&self, status: &Status, group: &GroupStatus, others: &[&Status]) -> Vec<Offer>;
+
+    /// The actions that a text recommends on a node, such as the hint of a refusal.
+    fn advised(&self, text: &str, node: &str, group: &str) -> Vec<Offer>;
+
+    /// The request of an action.
+    ///
+    /// # Errors
+    /// There is no such action on this group.
+    fn request(&self, act: &Act) -> Result<Ask, ApiError>;
+
+    /// What is to be expected of a group.
+    fn forecast(&self, looks: &Looks, group: &GroupStatus) -> Option<Forecast>;
+}
+
+/// The controls of a simulated pair.
+pub trait Simulation: Send + Sync + 'static {
+    /// How they stand; none if the simulation does not respond.
+    fn show(&self) -> Shown<'_>;
+
+    /// Changes them by what the page sent, or says why not.
+    fn change(&self, change: Vec<u8>) -> Changed<'_>;
+
+    /// Whether somebody looks at the page.
+    fn watched(&self, watched: bool);
+}

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the daemons report, at an interval while somebody looks, and what happens to them.
+
+use crate::daemon::{Ask, Daemon, Guide, Simulation};
+use crate::view::{Act, GroupView, NodeView, Offer, SnapshotView, View};
+use futures_util::future::join_all;
+use helio_api::event::{Event, What};
+use helio_api::{ApiError, SnapshotList, Status, code, paths};
+use serde_json::json;
+use std::collections::{BTreeMap, VecDeque};
+use std::future::pending;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::{Notify, broadcast, mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout};
+
+/// A view does not wait longer for a daemon that is slow: it shows the last status.
+const PATIENCE: Duration = Duration::from_millis(800);
+/// Statuses of a node that are kept, for rates.
+const LOOKS: usize = 5;
+/// The snapshots are asked for with every so manyth status.
+const SNAPSHOTS_EVERY: u64 = 5;
+/// Events that are kept for pages that are opened later, and that wait for a page that reads slowly.
+const HAPPENINGS_MOST: usize = 200;
+/// After the end of a stream of events.
+const FOLLOW_PAUSE: Duration = Duration::from_secs(1);
+
+/// What one request of the status brought.
+struct Looked {
+    status: Result<Status, ApiError>,
+    /// By group; none if they were not asked for.
+    snapshots: Option<BTreeMap<String, Vec<SnapshotView>>>,
+}
+
+/// A node as it was seen last.
+#[derive(Default)]
+struct Seen {
+    /// The newest last.
+    looks: Vec<Status>,
+    at: Option<Instant>,
+    error: Option<ApiError>,
+    snapshots: BTreeMap<String, Vec<SnapshotView>>,
+    /// The request in progress.
+    asking: Option<JoinHandle<Looked>>,
+    asked: u64,
+}
+
+/// The events of all nodes, as JSON.
+struct Happenings {
+    kept: Mutex<VecDeque<Arc<str>>>,
+    fresh: broadcast::Sender<Arc<str>>,
+}
+
+/// The daemons, and what they report.
+pub struct Live {
+    daemons: Vec<Arc<dyn Daemon>>,
+    guide: Box<dyn Guide>,
+    simulation: Option<Arc<dyn Simulation>>,
+    interval: Duration,
+    views: watch::Sender<Arc<str>>,
+    /// Somebody looks, or something was done: the next view does not wait.
+    stir: Notify,
+    happenings: Happenings,
+}
+
+impl Live {
+    /// Nothing is asked before [`Self::run`].
+    #[must_use]
+    pub fn new(
+        daemons: Vec<Arc<dyn Daemon>>,
+        guide: Box<dyn Guide>,
+        simulation: Option<Arc<dyn Simulation>>,
+        interval: Duration,
+    ) -> Arc<Self> {
+        let (fresh, _) = broadcast::channel(HAPPENINGS_MOST);
+        let happenings = Happenings { kept: Mutex::default(), fresh };
+        let (views, _) = watch::channel(Arc::from(""));
+        let stir = Notify::new();
+        Arc::new(Self { daemons, guide, simulation, interval, views, stir, happenings })
+    }
+
+    /// Asks and follows, without end.
+    pub async fn run(self: Arc<Self>) {
+        let follows = (0..self.daemons.len()).map(|node| self.follow(node));
+        tokio::join!(self.look_on(), join_all(follows));
+    }
+
+    /// The views from now on; the first one comes at once.
+    pub(crate) fn views(&self) -> watch::Receiver<Arc<str>> {
+        let mut views = self.views.subscribe();
+        views.mark_unchanged();
+        self.stir.notify_one();
+        views
+    }
+
+    /// The events that are kept, and those that follow.
+    pub(crate) fn happenings(&self) -> (Vec<Arc<str>>, broadcast::Receiver<Arc<str>>) {
+        // An event is kept and sent under this lock: none is missed, and none comes twice.
+        let kept = lock(&self.happenings.kept);
+        (kept.iter().cloned().collect(), self.happenings.fresh.subscribe())
+    }
+
+    /// The controls of the simulated pair, if it is one.
+    pub(crate) fn simulation(&self) -> Option<&dyn Simulation> {
+        self.simulation.as_deref()
+    }
+
+    /// The next view does not wait.
+    pub(crate) fn stir(&self) {
+        self.stir.notify_one();
+    }
+
+    /// Carries an action out: HTTP status and body for the page.
+    pub(crate) async fn act(&self, act: &Act) -> (u16, Vec<u8>) {
+        let asked = match (self.daemons.get(act.node), self.guide.request(act)) {
+            (Some(daemon), Ok(ask)) => daemon.ask(ask).await,
+            (Some(_), Err(error)) => return (400, self.refusal(error, act)),
+            (None, _) => {
+                let error = ApiError::new(
+                    code::BAD_REQUEST,
+                    "the page names a node that does not exist",
+                    "reload the page",
+                );
+                return (400, self.refusal(error, act));
+            }
+        };
+        self.stir();
+        match asked {
+            Ok((status, body)) if (200..300).contains(&status) => (status, body),
+            Ok((status, body)) => (status, self.refusal(error_of(status, &body), act)),
+            Err(error) => (502, self.refusal(error, act)),
+        }
+    }
+
+    /// An error, with the actions that its hint recommends.
+    fn refusal(&self, error: ApiError, act: &Act) -> Vec<u8> {
+        let node = error.node.clone().unwrap_or_default();
+        let hint = error.hint.clone().unwrap_or_default();
+        let offers: Vec<Offer> = self.guide.advised(&hint, &node, &act.group);
+        let mut body = json!(error);
+        body["offers"] = json!(offers);
+        body.to_string().into_bytes()
+    }
+
+    async fn look_on(&self) {
+        let mut nodes: Vec<Seen> = self.daemons.iter().map(|_| Seen::default()).collect();
+        loop {
+            if self.views.receiver_count() == 0 {
+                self.watched(false);
+                self.stir.notified().await;
+                self.watched(true);
+            }
+            let began = Instant::now();
+            let looking =
+                self.daemons.iter().zip(&mut nodes).map(|(daemon, seen)| seen.look(daemon));
+            join_all(looking).await;
+            let simulation = match &self.simulation {
+                Some(simulation) => simulation.show().await,
+                None => None,
+            };
+            let view = self.view(&nodes, simulation);
+            self.views.send_replace(Arc::from(json!(view).to_string()));
+            let left = self.interval.saturating_sub(began.elapsed());
+            // Earlier if something was done.
+            let _passed = timeout(left, self.stir.notified()).await;
+        }
+    }
+
+    fn watched(&self, watched: bool) {
+        if let Some(simulation) = &self.simulation {
+            simulation.watched(watched);
+        }
+    }
+
+    fn view(&self, nodes: &[Seen], simulation: Option<serde_json::Value>) -> View {
+        let statuses: Vec<Option<&Status>> = nodes.iter().map(|seen| seen.looks.last()).collect();
+        let nodes = nodes.iter().enumerate().map(|(at, seen)| {
+            let others: Vec<&Status> = statuses
+                .iter()
+                .enumerate()
+                .filter_map(|(other, status)| status.filter(|_| other != at))
+                .collect();
+            NodeView {
+                label: self.daemons[at].label(),
+                status: seen.looks.last().cloned(),
+                error: seen.error.clone(),
+                age_ms: seen.at.map_or(0, |at| at.elapsed().as_millis() as u64),
+                groups: self.groups(seen, &others),
+            }
+        });
+        View { interval_ms: self.interval.as_millis() as u64, nodes: nodes.collect(), simulation }
+    }
+
+    fn groups(&self, seen: &Seen, others: &[&Status]) -> BTreeMap<String, GroupView> {
+        let Some(status) = seen.looks.last() else { return BTreeMap::new() };
+        let groups = status.groups.iter().map(|group| {
+            let view = GroupView {
+                // Nothing can be asked of a daemon that does not respond.
+                offers: match seen.error {
+                    Some(_) => Vec::new(),
+                    None => self.guide.offers(status, group, others),
+                },
+                forecast: self.guide.forecast(&seen.looks, group),
+                snapshots: seen.snapshots.get(&group.name).cloned().unwrap_or_default(),
+            };
+            (group.name.clone(), view)
+        });
+        groups.collect()
+    }
+
+    /// Follows the events of a node, again after each end.
+    async fn follow(&self, node: usize) {
+        let mut last = None;
+        loop {
+            let (sender, mut events) = mpsc::channel::<Event>(HAPPENINGS_MOST);
+            let since = last;
+            let taking = async {
+                while let Some(event) = events.recv().await {
+                    last = last.max(Some(event.sequence));
+                    if !matches!(event.event, What::Exists | What::Alive) {
+                        self.happened(&json!({ "node": node, "event": event }));
+                    }
+                }
+            };
+            tokio::join!(self.daemons[node].follow(since, sender), taking);
+            let _passed = timeout(FOLLOW_PAUSE, pending::<()>()).await;
+        }
+    }
+
+    fn happened(&self, happening: &serde_json::Value) {
+        let text: Arc<str> = Arc::from(happening.to_string());
+        let mut kept = lock(&self.happenings.kept);
+        kept.push_back(Arc::clone(&text));
+        if kept.len() > HAPPENINGS_MOST {
+            kept.pop_front();
+        }
+        // Without a page nobody receives it.
+        let _ = self.happenings.fresh.send(text);
+    }
+}
+
+impl Seen {
+    /// Asks for the status, and takes it if it arrives soon. One that takes longer is taken at a later look.
+    async fn look(&mut self, daemon: &Arc<dyn Daemon>) {
+        let asking = self.asking.get_or_insert_with(|| {
+            let with_snapshots = self.asked.is_multiple_of(SNAPSHOTS_EVERY);
+            self.asked += 1;
+            let daemon = Arc::clone(daemon);
+            tokio::spawn(async move { look(&*daemon, with_snapshots).await })
+        });
+        let Ok(looked) = timeout(PATIENCE, asking).await else { return };
+        self.asking = None;
+        // A request that panicked is reported as one that failed.
+        let Ok(Looked { status, snapshots }) = looked else { return };
+        match status {
+            Ok(status) => {
+                self.error = None;
+                self.at = Some(Instant::now());
+                self.keep(status);
+            }
+            Err(error) => self.error = Some(error),
+        }
+        if let Some(snapshots) = snapshots {
+            self.snapshots = snapshots;
+        }
+    }
+
+    fn keep(&mut self, status: Status) {
+        // Rates are those of one run of the daemon.
+        let uptime = status.daemon_uptime_seconds;
+        if self.looks.last().is_some_and(|last| last.daemon_uptime_seconds > uptime) {
+            self.looks.clear();
+        }
+        self.looks.push(status);
+        if self.looks.len() > LOOKS {
+            self.looks.remove(0);
+        }
+    }
+}
+
+async fn look(daemon: &dyn Daemon, with_snapshots: bool) -> Looked {
+    let status: Result<Status, ApiError> = ask(daemon, paths::STATUS.to_owned()).await;
+    let Some(status) = status.as_ref().ok().filter(|_| with_snapshots) else {
+        return Looked { status, snapshots: None };
+    };
+    let mut all = BTreeMap::new();
+    for group in &status.groups {
+        let path = paths::of_group(paths::SNAPSHOTS, &group.name);
+        // Without an answer there are none to show; the status says whether the daemon responds.
+        if let Ok(list) = ask::<SnapshotList>(daemon, path).await {
+            all.insert(group.name.clone(), snapshots(list));
+        }
+    }
+    Looked { status: Ok(status.clone()), snapshots: Some(all) }
+}
+
+fn snapshots(list: SnapshotList) -> Vec<SnapshotView> {
+    let held = list.snapshots.into_iter().map(|snapshot| SnapshotView {
+        name: if snapshot.safe_copy { "safe copy".to_owned() } else { snapshot.name },
+        at_ms: snapshot.at_ms.0,
+        preserved_bytes: snapshot.preserved_bytes.0,
+        missing: None,
+    });
+    let missing = list.missing.into_iter().map(|snapshot| SnapshotView {
+        name: snapshot.name,
+        at_ms: snapshot.since_ms.0,
+        preserved_bytes: 0,
+        missing: Some(snapshot.reason),
+    });
+    held.chain(missing).collect()
+}
+
+async fn ask<T: serde::de::DeserializeOwned>(
+    daemon: &dyn Daemon,
+    path: String,
+) -> Result<T, ApiError> {
+    let (status, body) = daemon.ask(Ask::get(path)).await?;
+    if !(200..300).contains(&status) {
+        return Err(error_of(status, &body));
+    }
+    serde_json::from_slice(&body).map_err(|error| {
+        ApiError::new(
+            code::INTERNAL,
+            format!("the response of {} is invalid: {error}", daemon.label()),
+            "use the same version of helio as the daemon",
+        )
+    })
+}
+
+fn error_of(status: u16, body: &[u8]) -> ApiError {
+    serde_json::from_slice(body).unwrap_or_else(|_| {
+        let text = format!("the daemon sent status {status} without a reason");
+        ApiError::new(code::INTERNAL, text, "read the log of the daemon")
+    })
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What is kept is whole after every step.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

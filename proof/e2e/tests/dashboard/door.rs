@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Who gets in: requests as other programs, other pages and other hosts would send them.
+
+use crate::stage::Dashboard;
+use helio_e2e::begin;
+use helio_testkit::{Pair, Plan};
+use helio_units::Bytes;
+use rustix::process::Signal;
+use std::time::Duration;
+
+fn pair() -> Pair {
+    let pair = Plan::new("db").volume("data", Bytes::mib(4)).start();
+    begin(&pair, "paris");
+    pair
+}
+
+/// A request for a snapshot, with these lines in its head.
+fn act(path: &str, head: &str) -> String {
+    let body = r#"{"node":0,"group":"db","action":"helio snapshot create db@","input":"one"}"#;
+    let length = body.len();
+    format!("POST {path} HTTP/1.1\n{head}\nContent-Length: {length}\nConnection: close\n\n{body}")
+}
+
+#[test]
+fn a_wrong_token_origin_or_host_is_refused_and_nothing_is_done() {
+    let pair = pair();
+    let dashboard = Dashboard::start(&pair, ["paris", "lyon"], &[]);
+    let json = "Content-Type: application/json";
+    for (request, status) in [
+        // Another user of this host, without the token or with one that was guessed.
+        (act("/act", &format!("Host: HOST\n{json}")), 403),
+        (act("/00000000000000000000000000000000/act", &format!("Host: HOST\n{json}")), 403),
+        (act("/TOKEN0/act", &format!("Host: HOST\n{json}")), 403),
+        // Another page, which knows the token.
+        (act("/TOKEN/act", &format!("Host: HOST\n{json}\nOrigin: http://example.com")), 403),
+        (act("/TOKEN/act", &format!("Host: HOST\n{json}\nOrigin: null")), 403),
+        (act("/TOKEN/act", &format!("Host: HOST\n{json}\nSec-Fetch-Site: cross-site")), 403),
+        // Another host, whose name leads to this address.
+        (act("/TOKEN/act", &format!("Host: example.com\n{json}")), 421),
+        (act("/TOKEN/act", &format!("Host: 127.0.0.1.example.com\n{json}")), 421),
+        // A form.
+        (act("/TOKEN/act", "Host: HOST\nContent-Type: text/plain"), 415),
+        ("GET /TOKEN/act HTTP/1.1\nHost: HOST\nConnection: close\n\n".to_owned(), 404),
+        ("GET /TOKEN/live HTTP/1.1\nHost: example.com\nConnection: close\n\n".to_owned(), 421),
+        ("GET /live HTTP/1.1\nHost: HOST\nConnection: close\n\n".to_owned(), 403),
+        ("GET /TOKEN/../etc/passwd HTTP/1.1\nHost: HOST\nConnection: close\n\n".to_owned(), 404),
+        ("PUT /TOKEN/ HTTP/1.1\nHost: HOST\nConnection: close\n\n".to_owned(), 405),
+    ] {
+        let (head, body) = dashboard.send(&request);
+        assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{request}\n{head}\n{body}");
+        assert!(head.contains("content-security-policy: default-src 'none'"), "{head}");
+    }
+    let list = pair.helio("paris", &["snapshot", "list", "db", "--json"]).json();
+    assert_eq!(list["snapshots"].as_array().map(Vec::len), Some(0), "{list}");
+    // The same request, as the page sends it.
+    let own = format!("Host: HOST\n{json}\nOrigin: http://HOST\nSec-Fetch-Site: same-origin");
+    let (head, body) = dashboard.send(&act("/TOKEN/act", &own));
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}\n{body}");
+    let list = pair.helio("paris", &["snapshot", "list", "db", "--json"]).json();
+    assert_eq!(list["snapshots"][0]["name"], "one");
+}
+
+#[test]
+fn what_the_page_asks_for_is_refused_with_a_hint_if_it_cannot_be_done() {
+    let pair = pair();
+    let mut dashboard = Dashboard::start(&pair, ["paris", "lyon"], &[]);
+    let post = |path: &str, body: &str| {
+        let length = body.len();
+        dashboard.send(&format!(
+            "POST /TOKEN/{path} HTTP/1.1\nHost: HOST\nContent-Type: application/json\n\
+             Content-Length: {length}\nConnection: close\n\n{body}"
+        ))
+    };
+    for (path, body, code) in [
+        ("act", r#"{"node":7,"group":"db","action":"helio pause db"}"#, "bad-request"),
+        ("act", r#"{"node":0,"group":"mail","action":"helio pause db"}"#, "bad-request"),
+        ("act", r#"{"node":0,"group":"db","action":"helio release db --force"}"#, "bad-request"),
+        ("act", r#"{"node":0,"group":"db","action":"rm -r /"}"#, "bad-request"),
+        ("act", "{", "bad-request"),
+        ("act", r#"{"node":0,"group":"no","action":"helio pause no"}"#, "unknown-group"),
+        (
+            "act",
+            r#"{"node":1,"group":"db","action":"helio promote db --force"}"#,
+            "peer-is-primary",
+        ),
+        ("simulate", r#"{"press":"kill","node":"paris"}"#, "not-found"),
+    ] {
+        let (head, answer) = post(path, body);
+        let error: serde_json::Value = serde_json::from_str(&answer).expect(&head);
+        assert_eq!(error["code"], code, "{body}: {answer}");
+        assert!(error["hint"].as_str().is_some_and(|hint| !hint.is_empty()), "{answer}");
+    }
+    assert_eq!(pair.status("lyon")["groups"][0]["role"], "secondary");
+    // What the hint recommends can be done at once.
+    let promote = r#"{"node":1,"group":"db","action":"helio promote db --force"}"#;
+    let (_, answer) = post("act", promote);
+    let error: serde_json::Value = serde_json::from_str(&answer).expect("an error");
+    assert_eq!(error["offers"][0]["action"], "helio switch db", "{answer}");
+    dashboard.process.signal(Signal::INT);
+    let ended = dashboard.process.wait(Duration::from_secs(10));
+    assert_eq!(ended.and_then(|status| status.code()), Some(0));
+}
+
+#[test]
+fn it_listens_on_this_host_alone() {
+    let pair = pair();
+    let refused = pair.helio("paris", &["dashboard", "--listen", "0.0.0.0:0"]).expect_failure();
+    assert!(refused.contains("ssh -L"), "{refused}");
+    let taken = Dashboard::start(&pair, ["paris", "lyon"], &[]);
+    let (host, _) = taken.parts();
+    let refused = pair.helio("paris", &["dashboard", "--listen", host]).expect_failure();
+    assert!(refused.contains("cannot be listened on") && refused.contains("hint: "), "{refused}");
+}
