@@ -22,7 +22,7 @@ use crate::control::{Answering, Backend, Command, EventStream, Reply};
 use crate::errands::RunningErrands;
 use crate::events::Hub;
 use crate::failed::{self, Failures};
-use crate::shard::{ATTACHED, Ask, Clock, LookAsk, NodeAsk};
+use crate::shard::{ATTACHED, Ask, Clock, LookAsk, NodeAsk, Shown, ShownGroups};
 use crate::trace::Traces;
 use crate::trust::Trusted;
 pub(crate) use freeze::Freezes;
@@ -341,11 +341,19 @@ impl Daemon {
         if let Some(group) = &group {
             self.configured(group)?;
         }
-        let (at_ms, mut groups) =
-            self.shard.answer(|reply| Ask::Node(NodeAsk::Status { reply })).await?;
+        let (mut groups, mut of) = (Vec::new(), group.clone().map_or(Shown::From(0), Shown::Group));
+        // The time of the last ones: nothing that is shown is later.
+        let at_ms = loop {
+            let ask = |reply| Ask::Node(NodeAsk::Status { of, reply });
+            let ShownGroups { at, groups: some, next } = self.shard.answer(ask).await?;
+            groups.extend(some);
+            match next {
+                Some(next) => of = Shown::From(next),
+                None => break at,
+            }
+        };
         let mut failed = self.failures.list(at_ms);
         let asked = |name: &String| group.as_ref().is_none_or(|wanted| wanted == name);
-        groups.retain(|g| asked(&g.name));
         failed.retain(|g| asked(&g.name));
         groups.iter_mut().for_each(|g| g.trace = self.traces.status(&g.name, at_ms));
         Ok(Status {

@@ -51,11 +51,29 @@ pub(crate) enum Ask {
     Change { group: String, setting: Setting },
 }
 
+/// What is shown of the groups in one turn.
+#[derive(Clone, Debug)]
+pub(crate) enum Shown {
+    /// This one.
+    Group(String),
+    /// Some, from that place on.
+    From(usize),
+}
+
+/// What was shown.
+#[derive(Debug)]
+pub(crate) struct ShownGroups {
+    pub(crate) at: WallTime,
+    pub(crate) groups: Vec<helio_api::GroupStatus>,
+    /// The place of the next ones, if there are more.
+    pub(crate) next: Option<usize>,
+}
+
 /// Asks about the node as a whole.
 #[derive(Debug)]
 pub(crate) enum NodeAsk {
-    /// Show the groups.
-    Status { reply: oneshot::Sender<(WallTime, Vec<helio_api::GroupStatus>)> },
+    /// Show one group, or some of all.
+    Status { of: Shown, reply: oneshot::Sender<ShownGroups> },
     /// What runs of all that can change while running, group by group.
     Running { reply: oneshot::Sender<Vec<(String, Running)>> },
     /// Members that were removed after an error, and could return.

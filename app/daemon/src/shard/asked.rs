@@ -6,7 +6,7 @@
 use super::requests::Place;
 use super::{
     Ask, Clock, DeviceAsk, Group, LookAsk, LossAsk, MemberAsk, NodeAsk, Offer, ServiceAsk, Shard,
-    TraceAsk, attached, explain, show, unknown,
+    Shown, ShownGroups, TraceAsk, attached, explain, show, unknown,
 };
 use crate::config::Setting;
 use crate::trace::Begun;
@@ -14,6 +14,9 @@ use helio_driver::Driver;
 use helio_engine::Event;
 use helio_units::Moment;
 use tokio::sync::oneshot;
+
+/// Groups that one turn shows at most: about 5 us each (`proof/bench/watch.py`), and a turn takes at most 50.
+const SHOWN_MOST: usize = 4;
 
 impl<D: Driver> Shard<D> {
     /// Does what the control plane asks for.
@@ -74,6 +77,17 @@ impl<D: Driver> Shard<D> {
         (0..self.groups.len()).filter(|n| self.groups[*n].is_served())
     }
 
+    /// Shows groups; the rest follows in later turns, so that no turn takes long.
+    fn shown(&mut self, of: &Shown, now: Moment) -> ShownGroups {
+        let served: Vec<usize> = match of {
+            Shown::Group(group) => self.find(group).into_iter().collect(),
+            Shown::From(place) => self.served().skip_while(|n| n < place).collect(),
+        };
+        let next = served.get(SHOWN_MOST).copied();
+        let groups = served.into_iter().take(SHOWN_MOST).filter_map(|n| self.show(n)).collect();
+        ShownGroups { at: self.clock.wall(now), groups, next }
+    }
+
     fn show(&mut self, index: usize) -> Option<helio_api::GroupStatus> {
         let Self { groups, clock, clients, copies, .. } = self;
         let of = |volume| (clients.count(index, volume), copies.wait(index, volume));
@@ -112,10 +126,9 @@ impl<D: Driver> Shard<D> {
 
     fn asked_of_node(&mut self, ask: NodeAsk, now: Moment) {
         match ask {
-            NodeAsk::Status { reply } => {
-                let served: Vec<usize> = self.served().collect();
-                let shown = served.into_iter().filter_map(|n| self.show(n)).collect();
-                let _gone = reply.send((self.clock.wall(now), shown));
+            NodeAsk::Status { of, reply } => {
+                let shown = self.shown(&of, now);
+                let _gone = reply.send(shown);
             }
             NodeAsk::Running { reply } => {
                 let served = self.served().map(|n| &self.groups[n]);

@@ -48,7 +48,9 @@ mod token;
 use crate::events::Hub;
 use crate::failed::Failures;
 use anyhow::{Context, Result};
-pub(crate) use ask::{Ask, DeviceAsk, LookAsk, LossAsk, MemberAsk, NodeAsk, ServiceAsk, TraceAsk};
+pub(crate) use ask::{
+    Ask, DeviceAsk, LookAsk, LossAsk, MemberAsk, NodeAsk, ServiceAsk, Shown, ShownGroups, TraceAsk,
+};
 use attached::Attached;
 pub(crate) use attached::{ATTACHED, End, Hold, Offer, Plug};
 pub(crate) use before::Before;

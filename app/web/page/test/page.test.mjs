@@ -426,7 +426,7 @@ test("the controls of a simulation send what they say", async (t) => {
   );
   await page.getByLabel("Client writes").focus();
   await page.keyboard.press("End");
-  await shows(page, "cannot set writes_per_second: 4000 is the most");
+  await shows(page, "cannot set writes_per_second: 1500 is the most");
   await button(page, "Kill paris").click();
   await button(page, "Fail over").click();
   fake.tick(3);

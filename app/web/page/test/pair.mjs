@@ -356,11 +356,11 @@ export class Pair {
 
   /** `POST simulate`. */
   simulate(change) {
-    if (change.set?.writes_per_second > 4000)
+    if (change.set?.writes_per_second > 1500)
       return [
         400,
         {
-          error: "cannot set writes_per_second: 4000 is the most",
+          error: "cannot set writes_per_second: 1500 is the most",
           code: "invalid",
           hint: "move the slider to the left",
         },

@@ -3,12 +3,13 @@
 
 use crate::common::{assert_ended, change};
 use crate::events::Follower;
-use helio_e2e::{PATIENCE, begin, connect, relayed, wait_level};
+use helio_e2e::{Book, Load, PATIENCE, begin, connect, number, relayed, wait, wait_level};
 use helio_testkit::{Dice, Plan, TempDir, eventually};
 use helio_units::{Bytes, Mode};
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 const OFF: &str =
@@ -109,4 +110,56 @@ fn a_figure_beyond_its_bound_is_an_event_and_a_hook_once_each_way() {
     let expected =
         ["lag_above", "protection_lost"].map(|it| [(it, json!(true)), (it, json!(false))]);
     assert_eq!(edges(&events), expected.concat(), "{events:#?}");
+}
+
+#[test]
+fn a_queue_that_fills_and_a_resync_that_does_not_converge_are_alerts() {
+    let dice = Dice::of_test("a_queue_that_fills_and_a_resync_that_does_not_converge_are_alerts");
+    let alerts = "queue = { memory = \"8MiB\" }\n\
+        alerts = { lag-above = \"off\", queue-full-within = \"30s\", resync-not-converging = \"2s\", protection-lost = \"off\" }";
+    let plan = Plan::new("db").mode(Mode::Async).volume("data", Bytes::mib(16)).group_line(alerts);
+    // One MB/s.
+    let (plan, _relay) = relayed(plan, Duration::from_millis(10), 8, dice.seed());
+    let mut pair = plan.start();
+    begin(&pair, "paris");
+    let follower = Follower::start(&pair, "paris", "events", &["db"]);
+    let book = Arc::new(Book::new(dice.seed()));
+
+    let load = Load::PLAIN.start(&pair, "paris", &dice.fork(1), &book);
+    follower.wait_change("group", "queue_full_within", &true.into());
+    load.stop();
+    follower.wait_change("group", "queue_full_within", &false.into());
+    wait_level(&pair, "paris");
+
+    pair.helio("paris", &["pause", "db"]).expect_success();
+    let load = Load::PLAIN.start(&pair, "paris", &dice.fork(2), &book);
+    wait(&pair, "paris", "dirty regions", |shown| {
+        number(shown, "/volumes/0/dirty_bytes") >= Bytes::mib(15).0
+    });
+    pair.helio("paris", &["resume", "db"]).expect_success();
+    follower.wait_change("group", "resync_not_converging", &true.into());
+    load.stop();
+    follower.wait_change("group", "resync_not_converging", &false.into());
+
+    // Which group, which peer, and why.
+    let log = pair.daemon("paris").log();
+    for alert in ["queue-full-within", "resync-not-converging"] {
+        let row = log.lines().find(|row| row.contains("an alert began") && row.contains(alert));
+        let row = row.unwrap_or_else(|| panic!("no {alert} in:\n{log}"));
+        for field in ["group=\"db\"", "peer=\"lyon\"", "why=\""] {
+            assert!(row.contains(field), "no {field} in {row}");
+        }
+    }
+    assert!(pair.daemon("paris").terminate().success());
+    // The queue fills again during the resync, or not; each begins and ends in turn.
+    let edges = edges(&follower.wait_end());
+    for alert in ["queue_full_within", "resync_not_converging"] {
+        let own: Vec<bool> =
+            edges.iter().filter(|edge| edge.0 == alert).map(|edge| edge.1 == true).collect();
+        assert!(!own.is_empty() && own.iter().step_by(2).all(|begun| *begun), "{edges:?}");
+        assert!(
+            own.len().is_multiple_of(2) && own.iter().skip(1).step_by(2).all(|begun| !begun),
+            "{edges:?}"
+        );
+    }
 }

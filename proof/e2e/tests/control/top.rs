@@ -75,6 +75,26 @@ fn a_person_sees_load_a_cut_a_resync_and_acts_by_key() {
 }
 
 #[test]
+fn a_split_brain_is_seen_with_what_to_do() {
+    let (pair, relay, dice) = pair("a_split_brain_is_seen_with_what_to_do", 100);
+    let top = top(&pair, &["db"]);
+    let book = Arc::new(Book::new(dice.seed()));
+    let some = Load { count: Some(100), ..Load::PLAIN };
+    relay.control().cut(Cut::Reset);
+    top.wait_for(&["AT RISK"]);
+    some.run(&pair, "paris", &dice.fork(1), &book);
+    pair.helio("lyon", &["promote", "db", "--force", "--yes"]).expect_success();
+    some.run(&pair, "lyon", &dice.fork(2), &book);
+    relay.control().heal();
+    top.wait_for(&["SPLIT BRAIN", "choose the node to discard", "helio demote db"]);
+    // It warns that lyon may lack writes.
+    let _warned = pair.helio("paris", &["demote", "db"]);
+    pair.helio("paris", &["resolve", "db", "--discard", "paris", "--yes"]).expect_success();
+    top.wait_for(&["OK", "secondary"]);
+    wait_level(&pair, "lyon");
+}
+
+#[test]
 fn a_snapshot_by_key_is_the_one_of_the_command_line() {
     let (pair, _relay, _dice) = pair("a_snapshot_by_key_is_the_one_of_the_command_line", 100);
     let mut top = top(&pair, &["db"]);

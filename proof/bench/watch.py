@@ -1,0 +1,246 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What it costs to be watched: the shard's time for a status, the dashboard's CPU, and the latencies of clients meanwhile.
+
+  status  one node with 1, 16 and 64 groups: CPU time of the shard's thread for one status of all groups (its wakeup
+          included), and for one status of one group, less what the thread takes in the same time without requests
+  cpu     a pair under --load writes per second, and a dashboard of both nodes whose page one reader follows: CPU of the
+          dashboard, and of the daemons with and without it
+  data    4 KiB random writes on a pair in mode sync, with a dashboard that a page follows (open) and without (none)
+
+The measurements of a round are interleaved, in another order each round. Build first:
+cargo build --release -p helio -p helio-bench
+"""
+import argparse, os, platform, re, socket, subprocess, sys, threading, time
+from clients import JOBS, own
+from copies import table, turned
+from door import Control, Nbd
+from report import close
+from stage import PLACEMENTS, Failed, Stage, free_port, measure, wait_for
+from systems import Helio, Options
+
+MIB = 1 << 20
+GROUPS = [1, 16, 64]
+REQUESTS = 400
+
+
+class Page(threading.Thread):
+    """A page that follows a dashboard, without a browser."""
+
+    def __init__(self, url):
+        super().__init__()
+        host, port, token = re.fullmatch(r"http://(.*):(\d+)/(\w+)/", url).groups()
+        self.socket = socket.create_connection((host, int(port)))
+        self.socket.sendall(f"GET /{token}/live HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode())
+        self.views, self.bytes = 0, 0
+
+    def run(self):
+        # A page that is closed ends with an error here.
+        try:
+            while told := self.socket.recv(1 << 16):
+                self.views += told.count(b"event: view")
+                self.bytes += len(told)
+        except OSError:
+            pass
+
+    def close(self):
+        self.socket.shutdown(socket.SHUT_RDWR)
+        self.join()
+        self.socket.close()
+
+
+class Bench:
+    def __init__(self, stage, options, args):
+        self.stage, self.options, self.args, self.seed, self.round = stage, options, args, 0, 0
+        self.helio = os.path.join(options.programs, "helio")
+
+    def down(self):
+        for process in self.stage.running:
+            process.kill()  # a clean stop would try to drain first
+        self.stage.stop()
+
+    def pair(self, mode):
+        system = Helio(self.stage, self.options)
+        self.target = system.pair(mode)
+        self.daemons = list(self.stage.running)
+
+    def dashboard(self):
+        """A dashboard of both nodes, and a page that follows it."""
+        argv = [self.helio, "dashboard", "--state", self.stage.path("paris"), "--with", self.stage.path("lyon")]
+        process = self.stage.start("secondary", argv, stdout=subprocess.PIPE)
+        page = Page(process.stdout.readline().decode().strip())
+        page.start()
+        wait_for("a view", lambda: page.views > 0)
+        return process, page
+
+    def status(self):
+        figures = {}
+        for count in GROUPS:
+            self.groups(count)
+            control, shard = Control(self.stage.path("one/control.sock")), shard_of(self.stage.running[0])
+            for what, path in (("all", "/v2/status"), ("one", "/v2/groups/g0")):
+                request(control, path)
+                began, before = time.monotonic(), runtime(shard)
+                for _ in range(REQUESTS):
+                    request(control, path)
+                took, spent = time.monotonic() - began, runtime(shard) - before
+                before = runtime(shard)
+                time.sleep(took)
+                figures[f"{count} groups, status of {what}, us"] = (spent - (runtime(shard) - before)) / REQUESTS / 1e3
+            control.close()
+            self.down()
+        return figures
+
+    def groups(self, count):
+        """One node with so many groups of its own."""
+        lines = [f'[node.one]\naddress = "127.0.0.1:{free_port()}"\n']
+        for n in range(count):
+            image = self.stage.path(f"g{n}.img")
+            if os.path.exists(image):
+                os.unlink(image)
+            with open(image, "wb") as out:
+                out.truncate(MIB)
+            lines.append(f'[group.g{n}]\nnodes = ["one"]\n[group.g{n}.volume.data]\nsize = "1MiB"\nmembers.one = ["{image}"]\n')
+        with open(self.stage.path("many.toml"), "w") as out:
+            out.write("\n".join(lines))
+        subprocess.run(["rm", "-rf", self.stage.path("one")], check=True)
+        self.stage.start("primary", [self.helio, "daemon", "--node", "one", "--config", self.stage.path("many.toml"),
+                                     "--state", self.stage.path("one")])
+        wait_for("the node", lambda: Control(self.stage.path("one/control.sock")).connect() or True)
+        time.sleep(1)  # what follows the start
+
+    def cpu(self):
+        figures = {}
+        for kind in turned(["none", "open"], self.round):
+            self.pair("async")
+            writer = Writer(self.stage.path("paris/nbd.sock"), self.args.load)
+            writer.start()
+            process, page = self.dashboard() if kind == "open" else (None, None)
+            watched = self.daemons + ([process] if process else [])
+            before, began = [cpu_of(one) for one in watched], time.monotonic()
+            time.sleep(self.args.span)
+            took = time.monotonic() - began
+            spent = [(cpu_of(one) - was) / took * 100 for one, was in zip(watched, before)]
+            figures |= {f"{kind}, {name}, % of a core": value for name, value in zip(["paris", "lyon", "dashboard"], spent)}
+            if page:
+                figures["bytes of a view"] = page.bytes / max(1, page.views)
+                page.close()
+            writer.close()
+            self.down()
+        return figures
+
+    def data(self):
+        figures = {}
+        for job in self.args.jobs:
+            for kind in turned(["none", "open"], self.round):
+                self.stage.clean()
+                self.pair("sync")
+                page = self.dashboard()[1] if kind == "open" else None
+                self.seed += 1
+                told = own(self.stage, self.options, self.target, JOBS[job], self.args, self.seed)
+                figures |= {f"{job} {kind} {key}": told[key] for key in ("iops", "p50_us", "p99_us")}
+                if page:
+                    page.close()
+                self.down()
+            for key in ("p50_us", "p99_us"):
+                figures[f"{job} {key} open / none"] = figures[f"{job} open {key}"] / figures[f"{job} none {key}"]
+        return figures
+
+    def run(self, part, n):
+        self.round = n
+        try:
+            return getattr(self, part)()
+        finally:
+            self.down()
+
+
+class Writer(threading.Thread):
+    """Writes so many blocks per second."""
+
+    def __init__(self, path, rate):
+        super().__init__()
+        self.client, self.rate, self.ends = Nbd(path, "db/data"), rate, threading.Event()
+
+    def run(self):
+        for n in range(1 << 40):
+            if self.ends.wait(1 / self.rate):
+                return
+            self.client.write_all([(n % 4096 * 4096, b"x" * 4096)])
+
+    def close(self):
+        self.ends.set()
+        self.join()
+        self.client.close()
+
+
+def request(control, path):
+    control.request("GET", path)
+    answer = control.getresponse()
+    if answer.status != 200 or not answer.read():
+        raise Failed(f"{path}: status {answer.status}")
+
+
+def shard_of(process):
+    """The thread of a daemon that serves its groups."""
+    tasks = f"/proc/{process.pid}/task"
+    for task in os.listdir(tasks):
+        with open(f"{tasks}/{task}/comm") as comm:
+            if comm.read().strip() == "shard-0":
+                return f"{tasks}/{task}"
+    raise Failed("the daemon has no thread shard-0")
+
+
+def runtime(thread):
+    """Nanoseconds that a thread ran."""
+    with open(f"{thread}/schedstat") as stat:
+        return int(stat.read().split()[0])
+
+
+def cpu_of(process):
+    """Seconds of CPU of a process and its threads, to the nanosecond."""
+    tasks = f"/proc/{process.pid}/task"
+    return sum(runtime(f"{tasks}/{task}") for task in os.listdir(tasks)) / 1e9
+
+
+PARTS = ["status", "cpu", "data"]
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    names = lambda text: [name for name in text.split(",") if name]
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=3, help="of load of the part data")
+    parser.add_argument("--span", type=float, default=20, metavar="SECONDS", help="of the part cpu")
+    parser.add_argument("--load", type=int, default=200, metavar="WRITES", help="per second, of the part cpu")
+    parser.add_argument("--parts", type=names, default=PARTS, metavar="A,B", help=", ".join(PARTS))
+    parser.add_argument("--jobs", type=names, default=["w1", "w16"], metavar="A,B")
+    parser.add_argument("--size-mib", type=int, default=256, help="of the volume")
+    parser.add_argument("--placement", choices=list(PLACEMENTS), default="two")
+    parser.add_argument("--helio-config", default="", metavar="TOML", help=r"lines for every [node.X]; \n parts them")
+    parser.add_argument("--dir", default="/var/tmp", help="where the images lie")
+    parser.add_argument("--programs", default="target/release", metavar="DIR")
+    parser.add_argument("--json", metavar="FILE", help="every measurement, for the record")
+    args = parser.parse_args()
+    for given, known in ((args.parts, PARTS), (args.jobs, ["w1", "w16"])):
+        if unknown := [name for name in given if name not in known]:
+            parser.error(f"`{unknown[0]}` is none of {', '.join(known)}")
+    args.client_spin_us = 0
+    return args
+
+
+def main():
+    args = arguments()
+    began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    stage = Stage(args.dir, args.size_mib * MIB)
+    stage.cpus = PLACEMENTS[args.placement]
+    stage.clean()
+    bench = Bench(stage, Options(os.path.abspath(args.programs), 0, args.helio_config, "", ""), args)
+    cells, failures = measure(args.rounds, stage, lambda _: args.parts, bench.run)
+    print(f"# Watched, {args.rounds} rounds, {began}\n\nLinux {platform.release()}, {os.cpu_count()} CPUs; members in "
+          f"{args.dir}; placement {args.placement}; a status each second")
+    print(table({part: rounds for part, rounds in cells.items() if rounds}))
+    return close(args, began, cells, failures)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
