@@ -35,6 +35,7 @@ pub use copy::CopyOf;
 pub use dashboard::{Dashboard, Place};
 pub use drill::Drill;
 pub use forecast::Forecast;
+pub(crate) use global::verb_of;
 pub use global::{Asked, At, Global, Remote, STATE, read};
 pub use init::{Init, NodeWish, VolumeWish};
 pub use lab::{

@@ -8,7 +8,7 @@ mod transport;
 
 use crate::args::At;
 use helio_api::{ApiError, code};
-use http_body_util::{BodyExt, Full};
+use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
@@ -21,7 +21,9 @@ use transport::Transport;
 /// A stream of events is silent no longer than this while it lives: three of the daemon's signs of life.
 const SILENT_MOST: Duration = Duration::from_secs(30);
 /// The longest line of a stream; a real one has a dozen fields.
-const LINE_BYTES_MAX: usize = 1 << 20;
+const LINE_BYTES_MAX: usize = 64 << 10;
+/// The longest response; a thousand groups have about 5 MB.
+const RESPONSE_BYTES_MAX: usize = 64 << 20;
 
 /// Why nothing was learned.
 #[derive(Debug)]
@@ -244,7 +246,11 @@ impl Caller {
     }
 
     async fn whole(&self, body: Incoming, asked: &str) -> Result<Bytes, ClientError> {
-        let collected = body.collect().await.map_err(|error| self.lost(asked, &error))?;
+        let collected = Limited::new(body, RESPONSE_BYTES_MAX).collect().await;
+        let collected = collected.map_err(|error| match error.downcast::<hyper::Error>() {
+            Ok(error) => self.lost(asked, &error),
+            Err(error) => self.unclear(&error),
+        })?;
         Ok(collected.to_bytes())
     }
 

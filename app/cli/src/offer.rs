@@ -33,6 +33,10 @@ pub(crate) fn stake(request: &Request, g: &GroupStatus) -> String {
         Request::Resync(wish) if wish.give_up_safe_copy => {
             format!("until the resync ends, {secondary} has no consistent copy")
         }
+        // The peer has what this primary lacks.
+        Request::Resume | Request::Resync(_) if g.role == Role::Primary && !g.consistent => {
+            format!("nothing; {node} copies what it lacks from {peer}, and clients continue")
+        }
         Request::Resume | Request::Resync(_) => format!(
             "until the resync ends, the copy on {secondary} is inconsistent; {secondary} preserves its last consistent copy, unless `safe-copy` is \"off\""
         ),
@@ -53,7 +57,7 @@ pub(crate) fn stake(request: &Request, g: &GroupStatus) -> String {
             "everything that was written after the safe copy is discarded".into()
         }
         Request::Promote(_) => format!(
-            "writes that {node} does not have would be lost; if there may be any, the daemon refuses, or asks again"
+            "writes that {node} does not have would be lost; if there may be any, the daemon refuses, or asks again. In a new group, all data on {peer} is overwritten"
         ),
         Request::Demote => format!("clients of {node} must be disconnected; they lose their volumes"),
         Request::Switch(wish) if wish.force => {
@@ -141,6 +145,15 @@ mod tests {
             effect("helio verify stop db"),
             "Stop the running verify; the next verify continues at its position"
         );
+    }
+
+    #[test]
+    fn a_primary_that_lacks_data_gets_it_from_its_peer() {
+        let mut group = sample::status().groups.remove(0);
+        let (_, request) = Request::of_line("helio resync db").expect("a command");
+        assert!(stake(&request, &group).contains("the copy on lyon is inconsistent"));
+        group.consistent = false;
+        assert!(stake(&request, &group).contains("copies what it lacks from lyon"));
     }
 
     #[test]

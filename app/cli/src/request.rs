@@ -9,7 +9,7 @@ use helio_api::{
     paths,
 };
 use serde_json::{Value, to_value};
-use std::ffi::OsString;
+use std::path::PathBuf;
 
 /// A request about one group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,8 +33,7 @@ pub(crate) enum Request {
 impl Request {
     /// What a command line requests, and of which group; none if it is no such command, or names no group.
     pub(crate) fn of_line(line: &str) -> Option<(String, Self)> {
-        let asked = args::read(line.split(' ').map(OsString::from).collect()).ok()?;
-        let (group, request) = of_verb(asked.cli.verb)?;
+        let (group, request) = of_verb(args::verb_of(line)?)?;
         Some((group?, request))
     }
 
@@ -115,12 +114,20 @@ impl Request {
     }
 }
 
+/// A directory that a daemon finds, too; none if it depends on where the command runs.
+fn from_the_root(dir: Option<PathBuf>) -> Option<Option<String>> {
+    match dir {
+        Some(dir) if dir.is_relative() => None,
+        dir => Some(dir.map(|dir| dir.to_string_lossy().into_owned())),
+    }
+}
+
 fn of_verb(verb: Verb) -> Option<(Option<String>, Request)> {
     Some(match verb {
         Verb::Pause(of) => (of.group, Request::Pause),
         Verb::Resume(wish) => (wish.of.group, Request::Resume),
         Verb::Resync(wish) => {
-            let save = wish.save.map(|dir| dir.to_string_lossy().into_owned());
+            let save = from_the_root(wish.save)?;
             let request = if wish.reverse {
                 Request::Reverse(ReverseRequest { full: wish.full, confirmed: false, save })
             } else {
@@ -138,7 +145,7 @@ fn of_verb(verb: Verb) -> Option<(Option<String>, Request)> {
         Verb::Demote(of) => (of.group, Request::Demote),
         Verb::Switch { of, force, .. } => (of.of.group, Request::Switch(SwitchRequest { force })),
         Verb::Resolve { of, discard, save, .. } => {
-            let save = save.map(|dir| dir.to_string_lossy().into_owned());
+            let save = from_the_root(save)?;
             (of.group, Request::Resolve(ResolveRequest { discard, confirmed: false, save }))
         }
         Verb::Verify { verb: Verify::Start(wish) } => {
@@ -200,7 +207,17 @@ mod tests {
         ] {
             assert_eq!(Request::of_line(line), Some(("db".to_owned(), request)), "{line}");
         }
-        for line in ["helio status db", "helio pause", "helio member replace db", "rm -r db", ""] {
+        for line in [
+            "helio status db",
+            "helio pause",
+            "helio member replace db",
+            "helio pause db --state /elsewhere",
+            "helio --host=lyon:1 pause db",
+            "helio resolve db --discard lyon --save here",
+            "HELIO pause db",
+            "rm pause db",
+            "",
+        ] {
             assert_eq!(Request::of_line(line), None, "{line}");
         }
     }

@@ -51,9 +51,11 @@ fn commands(text: &str) -> impl Iterator<Item = (&str, &str)> {
     pairs.zip(behind).collect::<Vec<_>>().into_iter()
 }
 
-/// The commands in a text that are for this node: for none by name, or for either.
+/// The commands in a text that are for this node: for none by name, or for either of the two.
 pub(crate) fn commands_for<'a>(text: &'a str, node: &str) -> Vec<&'a str> {
-    let here = |behind: &str| !is_elsewhere(behind, node) || behind.starts_with(" on it");
+    let either =
+        |behind: &str| [" on it", " on the other one"].iter().any(|it| behind.starts_with(it));
+    let here = |behind: &str| !is_elsewhere(behind, node) || either(behind);
     commands(text).filter(|(_, behind)| here(behind)).map(|(command, _)| command).collect()
 }
 

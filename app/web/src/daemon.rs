@@ -39,6 +39,9 @@ pub trait Daemon: Send + Sync + 'static {
     /// What it is called until its status has arrived.
     fn label(&self) -> String;
 
+    /// A command as it is typed in a terminal to reach this daemon; empty if no terminal reaches it.
+    fn command(&self, line: &str) -> String;
+
     /// Sends a request.
     fn ask(&self, ask: Ask) -> Answer<'_>;
 
@@ -54,8 +57,8 @@ pub trait Guide: Send + Sync + 'static {
     /// The actions on a group, for the node of `status`. `others`: the statuses of other nodes, whose advice may be for this one.
     fn offers(&self, status: &Status, group: &GroupStatus, others: &[&Status]) -> Vec<Offer>;
 
-    /// The actions that a text recommends on a node, such as the hint of a refusal.
-    fn advised(&self, text: &str, node: &str, group: &str) -> Vec<Offer>;
+    /// The actions that a text recommends for a group on the node of `status`, such as the hint of a refusal.
+    fn advised(&self, text: &str, status: &Status, group: &GroupStatus) -> Vec<Offer>;
 
     /// The request of an action.
     ///

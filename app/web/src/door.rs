@@ -3,6 +3,7 @@
 //!
 //! | check | against |
 //! |---|---|
+//! | none of the headers below is repeated, and the path names no host of its own | two readings of one request |
 //! | `Host` names loopback: `localhost`, `127.0.0.1` or `[::1]`, with any port | DNS rebinding: a page of another host whose name leads to 127.0.0.1. Any port, so that a port can be forwarded by ssh |
 //! | `Origin`, if there is one, is `http://` and that `Host` | requests from pages of other origins |
 //! | `Sec-Fetch-Site`, if there is one, is `same-origin`, or `none` with GET | the same, where a browser sends no `Origin` |
@@ -10,7 +11,7 @@
 //! | the body of a POST is `application/json` | forms, which other pages can send without permission |
 
 use axum::http::header::{CONTENT_TYPE, HOST, ORIGIN};
-use axum::http::{HeaderMap, Method, StatusCode};
+use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::fmt::{self, Write as _};
 use std::io;
@@ -64,53 +65,76 @@ impl fmt::Debug for Token {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Closed(pub(crate) StatusCode, pub(crate) &'static str);
 
+const TWICE: Closed = Closed(
+    StatusCode::BAD_REQUEST,
+    "the request names its host, origin or type twice\n  hint: open the address that `helio dashboard` printed\n",
+);
+const ANOTHER_HOST: Closed = Closed(
+    StatusCode::MISDIRECTED_REQUEST,
+    "the request is for another host\n  hint: open the dashboard by the name localhost, or by 127.0.0.1\n",
+);
+const ANOTHER_PAGE: Closed = Closed(
+    StatusCode::FORBIDDEN,
+    "the request comes from another page\n  hint: open the address that `helio dashboard` printed\n",
+);
+const NO_TOKEN: Closed = Closed(
+    StatusCode::FORBIDDEN,
+    "the token in the address is missing or wrong\n  hint: open the address that `helio dashboard` printed\n",
+);
+const NO_JSON: Closed = Closed(
+    StatusCode::UNSUPPORTED_MEDIA_TYPE,
+    "the body is not declared as application/json\n  hint: set the header content-type\n",
+);
+
 /// What is left of the path behind the token.
 pub(crate) fn enter<'a>(
     token: &Token,
     method: &Method,
-    path: &'a str,
+    uri: &'a Uri,
     headers: &HeaderMap,
 ) -> Result<&'a str, Closed> {
-    let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
-    let host = text(HOST.as_str()).unwrap_or_default();
-    if !is_loopback(host) || headers.get_all(HOST).iter().count() > 1 {
-        let why = "the request is for another host\n  hint: open the dashboard by the name localhost, or by 127.0.0.1\n";
-        return Err(Closed(StatusCode::MISDIRECTED_REQUEST, why));
+    let [host, origin, site, kind] =
+        [HOST.as_str(), ORIGIN.as_str(), "sec-fetch-site", CONTENT_TYPE.as_str()]
+            .map(|name| only(headers, name));
+    let (host, origin, site, kind) = (host?.unwrap_or_default(), origin?, site?, kind?);
+    if !is_loopback(host) || uri.authority().is_some() {
+        return Err(ANOTHER_HOST);
     }
-    let another = "the request comes from another page\n  hint: open the address that `helio dashboard` printed\n";
     let own = format!("http://{host}");
-    if text(ORIGIN.as_str()).is_some_and(|origin| origin != own) {
-        return Err(Closed(StatusCode::FORBIDDEN, another));
-    }
-    let is_from_here = match text("sec-fetch-site") {
+    let is_from_here = match site {
         None | Some("same-origin") => true,
         Some("none") => method == Method::GET,
         Some(_) => false,
     };
-    if !is_from_here {
-        return Err(Closed(StatusCode::FORBIDDEN, another));
+    if origin.is_some_and(|origin| origin != own) || !is_from_here {
+        return Err(ANOTHER_PAGE);
     }
-    let (given, rest) =
-        path.strip_prefix('/').and_then(|path| path.split_once('/')).unwrap_or_default();
+    let path = uri.path().strip_prefix('/').and_then(|path| path.split_once('/'));
+    let (given, rest) = path.unwrap_or_default();
     if !token.is(given) {
-        let why = "the token in the address is missing or wrong\n  hint: open the address that `helio dashboard` printed\n";
-        return Err(Closed(StatusCode::FORBIDDEN, why));
+        return Err(NO_TOKEN);
     }
-    if method == Method::POST && text(CONTENT_TYPE.as_str()) != Some("application/json") {
-        let why =
-            "the body is not declared as application/json\n  hint: set the header content-type\n";
-        return Err(Closed(StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
+    if method == Method::POST && kind != Some("application/json") {
+        return Err(NO_JSON);
     }
     Ok(rest)
 }
 
+/// The value of a header that may be there once.
+fn only<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Closed> {
+    let mut values = headers.get_all(name).iter();
+    let value = values.next().map(|value| value.to_str().unwrap_or("?"));
+    if values.next().is_some() { Err(TWICE) } else { Ok(value) }
+}
+
 /// Whether a `Host` is loopback, with any port or none.
 fn is_loopback(host: &str) -> bool {
+    let is_port = |port: &str| {
+        port.bytes().all(|digit| digit.is_ascii_digit()) && port.parse::<u16>().is_ok()
+    };
     ["localhost", "127.0.0.1", "[::1]"].iter().any(|name| {
-        host.strip_prefix(name).is_some_and(|port| {
-            port.is_empty()
-                || port.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok())
-        })
+        host.strip_prefix(name)
+            .is_some_and(|port| port.is_empty() || port.strip_prefix(':').is_some_and(is_port))
     })
 }
 
@@ -129,7 +153,8 @@ mod tests {
     }
 
     fn enters(method: Method, path: &str, all: &[(&'static str, &str)]) -> Result<String, u16> {
-        let entered = enter(&Token("0a1b".into()), &method, path, &headers(all));
+        let uri: Uri = path.parse().expect("a path");
+        let entered = enter(&Token("0a1b".into()), &method, &uri, &headers(all));
         entered.map(str::to_owned).map_err(|Closed(status, _)| status.as_u16())
     }
 
@@ -144,13 +169,18 @@ mod tests {
             "localhost.example.com",
             "127.0.0.1.example.com:80",
             "localhost:x",
+            "localhost:+80",
             "127.0.0.2",
         ] {
             assert_eq!(enters(Method::GET, "/0a1b/", &[("host", host)]), Err(421), "{host}");
         }
         assert_eq!(enters(Method::GET, "/0a1b/", &[]), Err(421));
-        let twice = [("host", "localhost"), ("host", "example.com")];
-        assert_eq!(enters(Method::GET, "/0a1b/", &twice), Err(421));
+        for twice in [("host", "example.com"), ("host", "localhost")] {
+            let twice = [("host", "localhost"), twice];
+            assert_eq!(enters(Method::GET, "/0a1b/", &twice), Err(400));
+        }
+        let elsewhere = enters(Method::GET, "http://example.com/0a1b/", &[("host", "localhost")]);
+        assert_eq!(elsewhere, Err(421));
         for path in
             ["/", "/0a1b", "/0a1/live", "/0a1c/live", "//live", "/0A1B/", "/x/0a1b/", "/0a1b0/"]
         {

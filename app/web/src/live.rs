@@ -17,6 +17,8 @@ use tokio::time::{Instant, timeout};
 
 /// A view does not wait longer for a daemon that is slow: it shows the last status.
 const PATIENCE: Duration = Duration::from_millis(800);
+/// A daemon whose last status is this old does not respond: neither its actions nor its advice are offered.
+const STALE: Duration = Duration::from_secs(10);
 /// Statuses of a node that are kept, for rates.
 const LOOKS: usize = 5;
 /// The snapshots are asked for with every so manyth status.
@@ -26,11 +28,13 @@ const HAPPENINGS_MOST: usize = 200;
 /// After the end of a stream of events.
 const FOLLOW_PAUSE: Duration = Duration::from_secs(1);
 
-/// What one request of the status brought.
+/// The snapshots of a node, by group.
+type Snapshots = BTreeMap<String, Vec<SnapshotView>>;
+
+/// What one request of the status brought, and when.
 struct Looked {
     status: Result<Status, ApiError>,
-    /// By group; none if they were not asked for.
-    snapshots: Option<BTreeMap<String, Vec<SnapshotView>>>,
+    at: Instant,
 }
 
 /// A node as it was seen last.
@@ -40,9 +44,10 @@ struct Seen {
     looks: Vec<Status>,
     at: Option<Instant>,
     error: Option<ApiError>,
-    snapshots: BTreeMap<String, Vec<SnapshotView>>,
-    /// The request in progress.
+    snapshots: Snapshots,
+    /// The requests in progress.
     asking: Option<JoinHandle<Looked>>,
+    listing: Option<JoinHandle<Snapshots>>,
     asked: u64,
 }
 
@@ -60,7 +65,7 @@ pub struct Live {
     interval: Duration,
     views: watch::Sender<Arc<str>>,
     /// Somebody looks, or something was done: the next view does not wait.
-    stir: Notify,
+    refresh: Notify,
     happenings: Happenings,
 }
 
@@ -76,8 +81,8 @@ impl Live {
         let (fresh, _) = broadcast::channel(HAPPENINGS_MOST);
         let happenings = Happenings { kept: Mutex::default(), fresh };
         let (views, _) = watch::channel(Arc::from(""));
-        let stir = Notify::new();
-        Arc::new(Self { daemons, guide, simulation, interval, views, stir, happenings })
+        let refresh = Notify::new();
+        Arc::new(Self { daemons, guide, simulation, interval, views, refresh, happenings })
     }
 
     /// Asks and follows, without end.
@@ -88,9 +93,8 @@ impl Live {
 
     /// The views from now on; the first one comes at once.
     pub(crate) fn views(&self) -> watch::Receiver<Arc<str>> {
-        let mut views = self.views.subscribe();
-        views.mark_unchanged();
-        self.stir.notify_one();
+        let views = self.views.subscribe();
+        self.refresh.notify_one();
         views
     }
 
@@ -107,37 +111,43 @@ impl Live {
     }
 
     /// The next view does not wait.
-    pub(crate) fn stir(&self) {
-        self.stir.notify_one();
+    pub(crate) fn refresh(&self) {
+        self.refresh.notify_one();
     }
 
     /// Carries an action out: HTTP status and body for the page.
     pub(crate) async fn act(&self, act: &Act) -> (u16, Vec<u8>) {
         let asked = match (self.daemons.get(act.node), self.guide.request(act)) {
             (Some(daemon), Ok(ask)) => daemon.ask(ask).await,
-            (Some(_), Err(error)) => return (400, self.refusal(error, act)),
+            (Some(_), Err(error)) => return (400, self.refusal(error, act).await),
             (None, _) => {
                 let error = ApiError::new(
                     code::BAD_REQUEST,
                     "the page names a node that does not exist",
                     "reload the page",
                 );
-                return (400, self.refusal(error, act));
+                return (400, self.refusal(error, act).await);
             }
         };
-        self.stir();
+        self.refresh();
         match asked {
             Ok((status, body)) if (200..300).contains(&status) => (status, body),
-            Ok((status, body)) => (status, self.refusal(error_of(status, &body), act)),
-            Err(error) => (502, self.refusal(error, act)),
+            Ok((status, body)) => (status, self.refusal(error_of(status, &body), act).await),
+            Err(error) => (502, self.refusal(error, act).await),
         }
     }
 
     /// An error, with the actions that its hint recommends.
-    fn refusal(&self, error: ApiError, act: &Act) -> Vec<u8> {
-        let node = error.node.clone().unwrap_or_default();
+    async fn refusal(&self, error: ApiError, act: &Act) -> Vec<u8> {
         let hint = error.hint.clone().unwrap_or_default();
-        let offers: Vec<Offer> = self.guide.advised(&hint, &node, &act.group);
+        let mut offers: Vec<Offer> = Vec::new();
+        if let Some(daemon) = self.daemons.get(act.node).filter(|_| hint.contains('`'))
+            && let Ok(status) = ask::<Status>(&**daemon, paths::STATUS.to_owned()).await
+            && let Some(group) = status.groups.iter().find(|group| group.name == act.group)
+        {
+            offers = self.guide.advised(&hint, &status, group);
+            offers.iter_mut().for_each(|offer| offer.command = daemon.command(&offer.command));
+        }
         let mut body = json!(error);
         body["offers"] = json!(offers);
         body.to_string().into_bytes()
@@ -145,11 +155,14 @@ impl Live {
 
     async fn look_on(&self) {
         let mut nodes: Vec<Seen> = self.daemons.iter().map(|_| Seen::default()).collect();
+        let mut time = None;
         loop {
             if self.views.receiver_count() == 0 {
                 self.watched(false);
-                self.stir.notified().await;
+                self.refresh.notified().await;
                 self.watched(true);
+                // Rates over the time without a page would be those of another time.
+                nodes = self.daemons.iter().map(|_| Seen::default()).collect();
             }
             let began = Instant::now();
             let looking =
@@ -159,12 +172,22 @@ impl Live {
                 Some(simulation) => simulation.show().await,
                 None => None,
             };
+            self.begins_again(&mut time, simulation.as_ref());
             let view = self.view(&nodes, simulation);
             self.views.send_replace(Arc::from(json!(view).to_string()));
             let left = self.interval.saturating_sub(began.elapsed());
             // Earlier if something was done.
-            let _passed = timeout(left, self.stir.notified()).await;
+            let _passed = timeout(left, self.refresh.notified()).await;
         }
+    }
+
+    /// Forgets what happened to the pair before this one, if virtual time went back.
+    fn begins_again(&self, time: &mut Option<u64>, simulation: Option<&serde_json::Value>) {
+        let now = simulation.and_then(|shown| shown["time_ms"].as_u64());
+        if now < *time {
+            lock(&self.happenings.kept).clear();
+        }
+        *time = now;
     }
 
     fn watched(&self, watched: bool) {
@@ -174,7 +197,10 @@ impl Live {
     }
 
     fn view(&self, nodes: &[Seen], simulation: Option<serde_json::Value>) -> View {
-        let statuses: Vec<Option<&Status>> = nodes.iter().map(|seen| seen.looks.last()).collect();
+        // What a node recommended before it stopped responding may not hold any more.
+        let fresh = |seen: &&Seen| seen.is_fresh();
+        let statuses: Vec<Option<&Status>> =
+            nodes.iter().map(|seen| Some(seen).filter(fresh)?.looks.last()).collect();
         let nodes = nodes.iter().enumerate().map(|(at, seen)| {
             let others: Vec<&Status> = statuses
                 .iter()
@@ -185,22 +211,29 @@ impl Live {
                 label: self.daemons[at].label(),
                 status: seen.looks.last().cloned(),
                 error: seen.error.clone(),
-                age_ms: seen.at.map_or(0, |at| at.elapsed().as_millis() as u64),
-                groups: self.groups(seen, &others),
+                age_ms: seen.age().as_millis() as u64,
+                groups: self.groups(&*self.daemons[at], seen, &others),
             }
         });
         View { interval_ms: self.interval.as_millis() as u64, nodes: nodes.collect(), simulation }
     }
 
-    fn groups(&self, seen: &Seen, others: &[&Status]) -> BTreeMap<String, GroupView> {
+    fn groups(
+        &self,
+        daemon: &dyn Daemon,
+        seen: &Seen,
+        others: &[&Status],
+    ) -> BTreeMap<String, GroupView> {
         let Some(status) = seen.looks.last() else { return BTreeMap::new() };
         let groups = status.groups.iter().map(|group| {
+            // Nothing can be asked of a daemon that does not respond.
+            let mut offers = match seen.is_fresh() {
+                true => self.guide.offers(status, group, others),
+                false => Vec::new(),
+            };
+            offers.iter_mut().for_each(|offer| offer.command = daemon.command(&offer.command));
             let view = GroupView {
-                // Nothing can be asked of a daemon that does not respond.
-                offers: match seen.error {
-                    Some(_) => Vec::new(),
-                    None => self.guide.offers(status, group, others),
-                },
+                offers,
                 forecast: self.guide.forecast(&seen.looks, group),
                 snapshots: seen.snapshots.get(&group.name).cloned().unwrap_or_default(),
             };
@@ -241,29 +274,58 @@ impl Live {
 }
 
 impl Seen {
+    /// Age of the last status.
+    fn age(&self) -> Duration {
+        self.at.map_or(Duration::ZERO, |at| at.elapsed())
+    }
+
+    /// Whether the daemon responds.
+    fn is_fresh(&self) -> bool {
+        self.error.is_none() && self.age() < STALE
+    }
+
     /// Asks for the status, and takes it if it arrives soon. One that takes longer is taken at a later look.
     async fn look(&mut self, daemon: &Arc<dyn Daemon>) {
         let asking = self.asking.get_or_insert_with(|| {
-            let with_snapshots = self.asked.is_multiple_of(SNAPSHOTS_EVERY);
-            self.asked += 1;
             let daemon = Arc::clone(daemon);
-            tokio::spawn(async move { look(&*daemon, with_snapshots).await })
+            tokio::spawn(async move {
+                let status = ask(&*daemon, paths::STATUS.to_owned()).await;
+                Looked { status, at: Instant::now() }
+            })
         });
-        let Ok(looked) = timeout(PATIENCE, asking).await else { return };
-        self.asking = None;
-        // A request that panicked is reported as one that failed.
-        let Ok(Looked { status, snapshots }) = looked else { return };
-        match status {
-            Ok(status) => {
-                self.error = None;
-                self.at = Some(Instant::now());
-                self.keep(status);
+        if let Ok(looked) = timeout(PATIENCE, asking).await {
+            self.asking = None;
+            match looked {
+                Ok(Looked { status: Ok(status), at }) => {
+                    (self.error, self.at) = (None, Some(at));
+                    self.list(daemon, &status).await;
+                    self.keep(status);
+                }
+                Ok(Looked { status: Err(error), .. }) => self.error = Some(error),
+                Err(panicked) => {
+                    let text = format!("the request of the status failed: {panicked}");
+                    let hint = "start `helio dashboard` again, and report this as a defect";
+                    self.error = Some(ApiError::new(code::INTERNAL, text, hint));
+                }
             }
-            Err(error) => self.error = Some(error),
         }
-        if let Some(snapshots) = snapshots {
-            self.snapshots = snapshots;
+    }
+
+    /// Takes the snapshots that have arrived, and asks for them again once in a while.
+    async fn list(&mut self, daemon: &Arc<dyn Daemon>, status: &Status) {
+        if self.listing.as_ref().is_some_and(JoinHandle::is_finished)
+            && let Some(listing) = self.listing.take()
+            && let Ok(listed) = listing.await
+        {
+            self.snapshots.extend(listed);
+            self.snapshots.retain(|name, _| status.groups.iter().any(|group| group.name == *name));
         }
+        if self.listing.is_none() && self.asked.is_multiple_of(SNAPSHOTS_EVERY) {
+            let daemon = Arc::clone(daemon);
+            let groups = status.groups.iter().map(|group| group.name.clone()).collect();
+            self.listing = Some(tokio::spawn(async move { list(&*daemon, groups).await }));
+        }
+        self.asked += 1;
     }
 
     fn keep(&mut self, status: Status) {
@@ -279,20 +341,16 @@ impl Seen {
     }
 }
 
-async fn look(daemon: &dyn Daemon, with_snapshots: bool) -> Looked {
-    let status: Result<Status, ApiError> = ask(daemon, paths::STATUS.to_owned()).await;
-    let Some(status) = status.as_ref().ok().filter(|_| with_snapshots) else {
-        return Looked { status, snapshots: None };
-    };
+/// The snapshots of groups; without those of a group that cannot be listed, whose last list stays.
+async fn list(daemon: &dyn Daemon, groups: Vec<String>) -> Snapshots {
     let mut all = BTreeMap::new();
-    for group in &status.groups {
-        let path = paths::of_group(paths::SNAPSHOTS, &group.name);
-        // Without an answer there are none to show; the status says whether the daemon responds.
+    for group in groups {
+        let path = paths::of_group(paths::SNAPSHOTS, &group);
         if let Ok(list) = ask::<SnapshotList>(daemon, path).await {
-            all.insert(group.name.clone(), snapshots(list));
+            all.insert(group, snapshots(list));
         }
     }
-    Looked { status: Ok(status.clone()), snapshots: Some(all) }
+    all
 }
 
 fn snapshots(list: SnapshotList) -> Vec<SnapshotView> {
@@ -339,3 +397,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // What is kept is whole after every step.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests;

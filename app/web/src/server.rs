@@ -22,11 +22,20 @@ use std::convert::Infallible;
 use std::future::{Ready, ready};
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{broadcast, watch};
 
 /// The most bytes of a request's body.
 const BODY_BYTES_MAX: usize = 64 << 10;
+
+/// A browser opens at most six connections to one server. One without a request is closed soon: a process without the
+/// token could hold them all.
+const LIMITS: Limits = Limits {
+    connections: 64,
+    head_within: Duration::from_secs(2),
+    write_within: Duration::from_secs(10),
+};
 
 /// A listener on loopback.
 pub struct Local(pub TcpListener);
@@ -53,7 +62,7 @@ struct Desk {
 pub async fn serve(listener: Local, live: Arc<Live>, token: Token, stop: watch::Receiver<bool>) {
     let desk = Desk { live, token, stop: stop.clone() };
     let app = Router::new().fallback(answer).with_state(desk);
-    control::serve(listener, app, Limits::default(), stop).await;
+    control::serve(listener, app, LIMITS, stop).await;
 }
 
 async fn answer(State(desk): State<Desk>, request: Request) -> Response {
@@ -76,7 +85,7 @@ async fn answer(State(desk): State<Desk>, request: Request) -> Response {
 
 async fn answered(desk: Desk, request: Request) -> Result<Response, Closed> {
     let (parts, body) = request.into_parts();
-    let path = enter(&desk.token, &parts.method, parts.uri.path(), &parts.headers)?;
+    let path = enter(&desk.token, &parts.method, &parts.uri, &parts.headers)?;
     Ok(match (&parts.method, path) {
         (&Method::GET, "live") => {
             Sse::new(events(&desk)).keep_alive(KeepAlive::new()).into_response()
@@ -110,7 +119,7 @@ async fn simulate(desk: &Desk, body: Body) -> Response {
         Ok(change) => simulation.change(change.to_vec()).await,
         Err(error) => Err(invalid(&error)),
     };
-    desk.live.stir();
+    desk.live.refresh();
     match changed {
         Ok(()) => json(StatusCode::OK, b"{}".to_vec()),
         Err(error) => refused(&error),

@@ -3,10 +3,15 @@
 
 use super::global::{At, Remote};
 use super::{host, interval};
+use crate::init::shell_word;
 use clap::Args;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
+
+/// The addresses by whose names a browser may ask for the page.
+const LOCAL_4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const LOCAL_6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
 
 /// What is shown, and where.
 #[derive(Clone, Debug, Args)]
@@ -53,6 +58,19 @@ impl Place {
     }
 }
 
+impl Place {
+    /// The global options that name this daemon.
+    #[must_use]
+    pub fn options(&self) -> String {
+        match self {
+            Self::State(state) => format!(" --state {}", shell_word(state)),
+            Self::Remote(Remote { host, key, server_key }) => {
+                format!(" --host {host} --key {} --server-key {server_key}", shell_word(key))
+            }
+        }
+    }
+}
+
 fn place(text: &str) -> Result<Place, String> {
     let parts: Vec<&str> = text.split(',').collect();
     match parts[..] {
@@ -72,7 +90,7 @@ fn loopback(text: &str) -> Result<SocketAddr, String> {
                     for another host, forward the port with ssh -L";
     text.parse()
         .ok()
-        .filter(|address: &SocketAddr| address.ip().is_loopback())
+        .filter(|address: &SocketAddr| [LOCAL_4, LOCAL_6].contains(&address.ip()))
         .ok_or_else(|| expected.to_owned())
 }
 
@@ -86,7 +104,9 @@ mod tests {
         for text in ["127.0.0.1:7180", "[::1]:0", "127.0.0.1:0"] {
             assert!(loopback(text).is_ok(), "{text}");
         }
-        for text in ["0.0.0.0:7180", "192.0.2.1:80", "localhost", "[::]:1", "127.0.0.1"] {
+        for text in
+            ["0.0.0.0:7180", "127.0.0.2:7180", "192.0.2.1:80", "localhost", "[::]:1", "127.0.0.1"]
+        {
             assert!(loopback(text).is_err_and(|why| why.contains("ssh -L")), "{text}");
         }
     }

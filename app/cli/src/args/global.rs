@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The options that every command takes, and which daemon they name.
 
-use super::{Cli, Target, old, some_time};
+use super::{Cli, Target, Verb, old, some_time};
 use crate::init::shell_word;
 use crate::typed::Typed;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Args, CommandFactory, FromArgMatches};
+use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser};
 use helio_tls::PublicKey;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -112,6 +112,19 @@ pub fn read(line: Vec<OsString>) -> Result<Asked, clap::Error> {
     });
     let typed = typed_options(&at, &matches);
     Ok(Asked { cli, at, json, notice, typed })
+}
+
+/// The command of a line in a text, for the daemon that is asked anyway; none if it is invalid, or names a daemon.
+pub(crate) fn verb_of(line: &str) -> Option<Verb> {
+    let words: Vec<&str> = line.split(' ').collect();
+    let is_global = |word: &&str| {
+        let option = word.split('=').next().unwrap_or_default();
+        ["--state", "--host", "--key", "--server-key", "--timeout"].contains(&option)
+    };
+    if words.first() != Some(&"helio") || words.iter().any(is_global) {
+        return None;
+    }
+    Cli::try_parse_from(words).ok().map(|cli| cli.verb)
 }
 
 /// The options that were typed, as they are typed again. Those from the environment are not.

@@ -7,26 +7,82 @@ use crate::offer::{effect, snapshot_name, stake};
 use crate::request::Request;
 use crate::typed;
 use helio_api::{ApiError, GroupStatus, Status, code};
-use helio_units::{Mode, Role, WallTime};
+use helio_units::{CopyName, Mode, Role, WallTime};
 use helio_web::{Act, Ask, Forecast, Guide, Input, Looks, Offer};
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
 
 /// The names of snapshots, as a pattern of a browser.
 const NAME: &str = r"[A-Za-z0-9][A-Za-z0-9_.:\-]{0,62}";
-/// What stands for a node in advice that is for either of them.
-const EITHER: &str = "NODE";
+/// What stands for the node in advice that is for either of them.
+const EITHER: &str = "--discard NODE";
+/// What stands for a name in texts.
+const PLACEHOLDERS: [&str; 6] = ["NODE", "VOLUME", "GROUP", "NAME", "PATH", "DIR"];
 
-/// The guide of real and simulated daemons.
-pub(super) struct Desk {
-    planned: Option<Planned>,
+/// Lines that are kept with what they request: building the command line takes longer than all else of a view.
+const KNOWN_MOST: usize = 4096;
+
+/// What a line requests.
+#[derive(Clone)]
+struct Known {
+    group: String,
+    request: Request,
+    effect: String,
 }
 
-impl Desk {
+/// The guide of real and simulated daemons.
+pub(super) struct Commands {
+    planned: Option<Planned>,
+    known: Mutex<HashMap<String, Option<Known>>>,
+}
+
+impl Commands {
     pub(super) fn new(planned: Option<Planned>) -> Self {
-        Self { planned }
+        Self { planned, known: Mutex::default() }
+    }
+
+    fn known(&self, line: &str) -> Option<Known> {
+        // A map is whole after every step.
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = known.get(line) {
+            return found.clone();
+        }
+        if known.len() >= KNOWN_MOST {
+            known.clear();
+        }
+        let found = Request::of_line(line).map(|(group, request)| {
+            let effect = effect(line);
+            Known { group, request, effect }
+        });
+        known.insert(line.to_owned(), found.clone());
+        found
+    }
+
+    /// A command as an action; none if the group has no such action.
+    fn offer(&self, line: &str, group: &GroupStatus, now: WallTime) -> Option<Offer> {
+        let input = line.ends_with('@').then(|| Input {
+            label: "name of the snapshot".into(),
+            value: snapshot_name("web", now),
+            pattern: NAME.into(),
+        });
+        let command = format!("{line}{}", input.as_ref().map_or("", |it| it.value.as_str()));
+        // Any name requests the same but for the name.
+        let sample = if input.is_some() { "x" } else { "" };
+        let known = self.known(&format!("{line}{sample}"))?;
+        (known.group == group.name).then(|| Offer {
+            action: line.to_owned(),
+            label: label(line, &group.name),
+            command,
+            effect: known.effect,
+            stake: stake(&known.request, group),
+            input,
+            advised: false,
+            common: false,
+        })
     }
 }
 
-impl Guide for Desk {
+impl Guide for Commands {
     fn offers(&self, status: &Status, group: &GroupStatus, others: &[&Status]) -> Vec<Offer> {
         let node = &group.node;
         let mut advised = typed::commands_for(&group.next, node);
@@ -34,57 +90,44 @@ impl Guide for Desk {
             let same = other.groups.iter().filter(|of| of.name == group.name);
             advised.extend(same.flat_map(|of| typed::commands_on(&of.next, node)));
         }
-        let mut lines: Vec<(String, bool)> = Vec::new();
-        let advised = advised.iter().map(|line| (line.replace(EITHER, node), true));
-        let common = common(group).into_iter().map(|line| (line, true));
-        for (line, common) in
-            advised.clone().chain(common).chain(more(group).into_iter().map(|line| (line, false)))
-        {
-            if lines.iter().all(|(known, _)| *known != line) {
-                lines.push((line, common));
+        let mut advised: Vec<String> =
+            advised.into_iter().filter_map(|line| for_node(line, node, group)).collect();
+        // What is for the worst case comes last.
+        advised.sort_by_key(|line| line.contains(" --force"));
+        let (common, more) = (common(group), more(group));
+        let mut offers: Vec<Offer> = Vec::new();
+        for line in advised.iter().chain(&common).chain(&more) {
+            if offers.iter().any(|offer| offer.action == *line) {
+                continue;
             }
+            let is_advised = advised.contains(line);
+            let is_common = is_advised || common.contains(line);
+            let offer = self.offer(line, group, status.at_ms);
+            offers.extend(offer.map(|it| Offer { advised: is_advised, common: is_common, ..it }));
         }
-        let advised: Vec<String> = advised.map(|(line, _)| line).collect();
-        let offers = lines.into_iter().filter_map(|(line, common)| {
-            let is_advised = advised.contains(&line);
-            offer(line, group, status.at_ms).map(|offer| Offer {
-                advised: is_advised,
-                common,
-                ..offer
-            })
-        });
-        offers.collect()
+        offers
     }
 
-    fn advised(&self, text: &str, node: &str, group: &str) -> Vec<Offer> {
-        let lines = typed::commands_for(text, node).into_iter();
-        let lines = lines.map(|line| line.replace(EITHER, node));
-        let offers = lines.filter_map(|line| {
-            let (of, _) = Request::of_line(&line)?;
-            (of == group).then(|| Offer {
-                label: label(&line, group),
-                effect: effect(&line),
-                stake: String::new(),
-                command: line.clone(),
-                action: line,
-                input: None,
-                advised: true,
-                common: true,
-            })
-        });
-        offers.collect()
+    fn advised(&self, text: &str, status: &Status, group: &GroupStatus) -> Vec<Offer> {
+        let lines = typed::commands_for(text, &group.node).into_iter();
+        let lines = lines.filter_map(|line| for_node(line, &group.node, group));
+        let offers = lines.filter_map(|line| self.offer(&line, group, status.at_ms));
+        offers.map(|offer| Offer { advised: true, common: true, ..offer }).collect()
     }
 
     fn request(&self, act: &Act) -> Result<Ask, ApiError> {
-        let line = format!("{}{}", act.action, act.input.as_deref().unwrap_or_default());
-        let (_, request) =
-            Request::of_line(&line).filter(|(group, _)| *group == act.group).ok_or_else(|| {
-                ApiError::new(
-                    code::BAD_REQUEST,
-                    format!("the page does not run `{line}` on group {}", act.group),
-                    "run the command in a terminal",
-                )
-            })?;
+        let line = match act.input.as_deref() {
+            None => act.action.clone(),
+            Some(name) if act.action.ends_with('@') && CopyName::new(name).is_some() => {
+                format!("{}{name}", act.action)
+            }
+            Some(_) => return Err(invalid("the name of the snapshot is invalid")),
+        };
+        let known = self.known(&line).filter(|known| known.group == act.group);
+        let Some(Known { request, .. }) = known else {
+            let text = format!("the page does not run `{line}` on group {}", act.group);
+            return Err(invalid(&text));
+        };
         let confirmed = request.confirmed(&act.group).filter(|_| act.confirmed);
         let request = confirmed.map_or(request, |(confirmed, _)| confirmed);
         Ok(Ask {
@@ -98,70 +141,66 @@ impl Guide for Desk {
     }
 }
 
-/// The command of an action, with what the page shows of it; none if the group has no such action.
-fn offer(line: String, group: &GroupStatus, now: WallTime) -> Option<Offer> {
-    let creates = line.ends_with('@');
-    let input = creates.then(|| Input {
-        label: "name of the snapshot".into(),
-        value: snapshot_name("web", now),
-        pattern: NAME.into(),
-    });
-    let whole = input.as_ref().map_or_else(|| line.clone(), |input| line.clone() + &input.value);
-    let (of, request) = Request::of_line(&whole)?;
-    (of == group.name).then(|| Offer {
-        label: label(&line, &group.name),
-        effect: effect(&line),
-        stake: stake(&request, group),
-        command: whole,
-        action: line,
-        input,
-        advised: false,
-        common: false,
-    })
+fn invalid(text: &str) -> ApiError {
+    ApiError::new(code::BAD_REQUEST, text, "run the command in a terminal")
+}
+
+/// A command of a text as this node runs it; none if another word must be replaced, too.
+fn for_node(line: &str, node: &str, group: &GroupStatus) -> Option<String> {
+    let line = line.replace(EITHER, &format!("--discard {node}"));
+    let is_named = |word: &str| {
+        word == group.name || word == node || group.volumes.iter().any(|volume| volume.name == word)
+    };
+    let open = |word: &str| PLACEHOLDERS.contains(&word) && !is_named(word);
+    (!line.split([' ', '/', '@']).any(open)).then_some(line)
 }
 
 /// A command without the program and its object: `promote --force`.
 fn label(line: &str, group: &str) -> String {
-    let is_object = |word: &str| {
+    let is_object = |word: &&str| {
         word.strip_prefix(group).is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '@']))
     };
-    let words: Vec<&str> = line.split(' ').skip(1).filter(|word| !is_object(word)).collect();
+    let mut words: Vec<&str> = line.split(' ').skip(1).collect();
+    // The verb comes first, and may be the name of a group, too.
+    if let Some(at) = words.iter().skip(1).position(is_object) {
+        words.remove(at + 1);
+    }
     words.join(" ")
 }
 
-/// The commands that are used most.
+/// The commands that are used most. A daemon refuses those of the other role.
 fn common(g: &GroupStatus) -> Vec<String> {
     let name = &g.name;
-    let verbs = match (g.role, g.peer.is_some()) {
-        (Role::Primary, true) => vec!["switch", "resync", "verify start"],
-        (Role::Secondary, true) => vec!["promote", "switch"],
-        (Role::Primary, false) => vec![],
-        (Role::Secondary, false) => vec!["promote"],
+    let verbs: &[&str] = match (g.role, g.peer.is_some()) {
+        (Role::Primary, true) => &["switch", "resync", "verify start"],
+        (Role::Secondary, true) => &["promote", "switch"],
+        (Role::Primary, false) => &[],
+        (Role::Secondary, false) => &["promote"],
     };
     let mut lines: Vec<String> = verbs.iter().map(|verb| format!("helio {verb} {name}")).collect();
-    lines.push(format!("helio snapshot create {name}@"));
+    // The snapshot of a primary is one of both nodes.
+    let here = if g.role == Role::Secondary { "--here " } else { "" };
+    lines.push(format!("helio snapshot create {here}{name}@"));
     lines
 }
 
-/// The other ones.
+/// The other ones. The end of a pause is advised while there is one.
 fn more(g: &GroupStatus) -> Vec<String> {
     let name = &g.name;
+    if g.role == Role::Secondary {
+        return Vec::new();
+    }
     let mut lines = Vec::new();
     if g.peer.is_some() {
         lines.push(format!("helio pause {name}"));
-        lines.push(format!("helio resume {name}"));
-        if g.role == Role::Primary {
-            if g.verify.run.is_some() {
-                lines.push(format!("helio verify stop {name}"));
-            }
-            let others = Mode::ALL.into_iter().filter(|mode| *mode != g.mode.requested);
-            lines.extend(others.map(|mode| format!("helio mode {name} {mode}")));
-            lines.push(format!("helio resync {name} --full"));
+        if g.verify.run.is_some() {
+            lines.push(format!("helio verify stop {name}"));
         }
+        let others = Mode::ALL.into_iter().filter(|mode| *mode != g.mode.requested);
+        lines.extend(others.map(|mode| format!("helio mode {name} {mode}")));
+        lines.push(format!("helio resync {name} --full"));
     }
-    if g.role == Role::Primary {
-        lines.push(format!("helio demote {name}"));
-    }
+    lines.push(format!("helio demote {name}"));
     lines
 }
 
@@ -173,7 +212,7 @@ mod tests {
     fn offers(change: impl FnOnce(&mut Status)) -> Vec<Offer> {
         let mut status = sample::status();
         change(&mut status);
-        Desk::new(None).offers(&status, &status.groups[0], &[])
+        Commands::new(None).offers(&status, &status.groups[0], &[])
     }
 
     fn find<'a>(offers: &'a [Offer], action: &str) -> &'a Offer {
@@ -199,6 +238,10 @@ mod tests {
             "resolve --discard paris"
         );
 
+        let keep = "choose the node whose writes to keep: `helio resolve db --discard NODE` on the other one, as secondary";
+        let here = offers(|status| status.groups[0].next = keep.into());
+        assert!(find(&here, "helio resolve db --discard paris").advised);
+
         let there = offers(|status| status.groups[0].next = "`helio demote db` on lyon".into());
         assert!(there.iter().all(|offer| !offer.advised), "{there:#?}");
     }
@@ -210,7 +253,7 @@ mod tests {
         lyon.groups[0].next =
             "repair the disk on paris, then `helio resync db --full` on paris; or `helio pause db`"
                 .into();
-        let offers = Desk::new(None).offers(&paris, &paris.groups[0], &[&lyon]);
+        let offers = Commands::new(None).offers(&paris, &paris.groups[0], &[&lyon]);
         assert!(find(&offers, "helio resync db --full").advised);
         assert!(!find(&offers, "helio pause db").advised);
     }
@@ -221,31 +264,76 @@ mod tests {
         let offer = find(&offers, "helio snapshot create db@");
         let input = offer.input.as_ref().expect("a name");
         assert_eq!(input.value, "web-20261120-213720");
-        let ask =
-            Desk::new(None).request(&act(&offer.action, Some("one"), false)).expect("an action");
+        let ask = Commands::new(None)
+            .request(&act(&offer.action, Some("one"), false))
+            .expect("an action");
         assert_eq!(ask.path, "/v2/groups/db/snapshots/create");
         let body = String::from_utf8(ask.body.expect("a body")).expect("JSON");
         assert!(body.contains(r#""name":"one""#), "{body}");
-        assert!(Desk::new(None).request(&act(&offer.action, None, false)).is_err());
+        for name in [None, Some("x --here"), Some("")] {
+            assert!(Commands::new(None).request(&act(&offer.action, name, false)).is_err());
+        }
+        assert!(Commands::new(None).request(&act("helio pa", Some("use db"), false)).is_err());
+    }
+
+    #[test]
+    fn a_node_is_offered_what_its_daemon_can_do() {
+        let actions = |change: fn(&mut GroupStatus)| -> Vec<String> {
+            let offers = offers(|status| {
+                let group = &mut status.groups[0];
+                group.next = "nothing".into();
+                change(group);
+            });
+            offers.into_iter().map(|offer| offer.action).collect()
+        };
+        let secondary = actions(|g| g.role = Role::Secondary);
+        let of_secondary =
+            ["helio promote db", "helio switch db", "helio snapshot create --here db@"];
+        assert_eq!(secondary, of_secondary);
+        let alone = actions(|g| g.peer = None);
+        assert_eq!(alone, ["helio snapshot create db@", "helio demote db"]);
+        let primary = actions(|_| {});
+        assert!(primary.contains(&"helio pause db".to_owned()), "{primary:?}");
+    }
+
+    #[test]
+    fn a_text_that_leaves_a_name_open_is_no_action() {
+        let next = "`helio member accept db/VOLUME`; or `helio resolve db --discard NODE`";
+        let offers = offers(|status| status.groups[0].next = next.into());
+        let advised: Vec<&str> =
+            offers.iter().filter(|it| it.advised).map(|it| it.action.as_str()).collect();
+        assert_eq!(advised, ["helio resolve db --discard paris"]);
+    }
+
+    #[test]
+    fn a_label_keeps_words_that_are_also_the_name_of_the_group() {
+        assert_eq!(label("helio mode sync sync", "sync"), "mode sync");
+        assert_eq!(
+            label("helio resolve paris --discard paris", "paris"),
+            "resolve --discard paris"
+        );
+        assert_eq!(label("helio snapshot create --here db@", "db"), "snapshot create --here");
     }
 
     #[test]
     fn an_action_is_confirmed_to_the_daemon_after_it_was_asked_and_no_other_command_runs() {
         let body = |confirmed| {
             let asked = act("helio promote db --force", None, confirmed);
-            Desk::new(None).request(&asked).expect("an action").body
+            Commands::new(None).request(&asked).expect("an action").body
         };
         assert_ne!(body(false), body(true));
         for line in ["helio release db --force", "helio pause mail", "helio daemon", "sh", ""] {
-            let refused = Desk::new(None).request(&act(line, None, true)).expect_err(line);
+            let refused = Commands::new(None).request(&act(line, None, true)).expect_err(line);
             assert!(refused.hint.is_some(), "{refused}");
         }
     }
 
     #[test]
     fn the_commands_of_a_hint_are_actions() {
-        let hint = "`helio switch db` exchanges the roles; `helio status db` shows more; `helio pause mail`";
-        let offers = Desk::new(None).advised(hint, "lyon", "db");
+        let hint = "`helio switch db` exchanges the roles; `helio status db` shows more; `helio pause mail`; `helio demote db` on lyon";
+        let status = sample::status();
+        let offers = Commands::new(None).advised(hint, &status, &status.groups[0]);
+        assert!(offers.iter().all(|offer| !offer.stake.is_empty()));
         let actions: Vec<&str> = offers.iter().map(|offer| offer.action.as_str()).collect();
         assert_eq!(actions, ["helio switch db"]);
     }

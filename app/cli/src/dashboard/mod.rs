@@ -13,7 +13,7 @@ use crate::signals::{Signals, Waited};
 use crate::verbs::{print, status_path};
 use anyhow::{Result, anyhow};
 use forecast::Planned;
-use guide::Desk;
+use guide::Commands;
 use helio_api::Status;
 use helio_play::Play;
 use helio_web::{Daemon, Live, Local, Token};
@@ -44,7 +44,7 @@ pub(crate) fn run(at: &At, wish: &Dashboard) -> Result<ExitCode> {
         }
         false => (real(at, &wish.with)?, None),
     };
-    let live = Live::new(daemons, Box::new(Desk::new(planned)), simulation, wish.interval);
+    let live = Live::new(daemons, Box::new(Commands::new(planned)), simulation, wish.interval);
     let token = Token::new().map_err(failed("the kernel gives no random numbers", "try again"))?;
     let mut signals = Signals::catch()?;
     let (stop, stopping) = watch::channel(false);
@@ -77,26 +77,33 @@ pub(crate) fn run(at: &At, wish: &Dashboard) -> Result<ExitCode> {
 fn real(at: &At, with: &[Place]) -> Result<Vec<Arc<dyn Daemon>>> {
     let places: Vec<At> = once(at.clone()).chain(with.iter().map(|place| place.at(at))).collect();
     someone_responds(&places)?;
-    places.iter().map(|at| Ok(Arc::new(Node::new(at)?) as Arc<dyn Daemon>)).collect()
+    let options = once(None).chain(with.iter().map(|place| Some(place.options())));
+    let nodes = places.iter().zip(options);
+    nodes.map(|(at, options)| Ok(Arc::new(Node::new(at, options)?) as Arc<dyn Daemon>)).collect()
 }
 
 /// Where no daemon responds it ends as every command does; what one of them lacks is shown on the page.
 fn someone_responds(places: &[At]) -> Result<()> {
-    let mut failed = None;
+    let (mut failed, mut nodes) = (None, Vec::new());
     for at in places {
         match Client::new(at)?.get::<Status>(&status_path(None)) {
-            Ok(_) => return Ok(()),
+            Ok(Status { node, .. }) if nodes.contains(&node) => {
+                return Err(anyhow!(
+                    "two daemons of the command line are those of node {node}\n  hint: give each node once"
+                ));
+            }
+            Ok(Status { node, .. }) => nodes.push(node),
             Err(error) => failed = failed.or(Some(error)),
         }
     }
-    failed.map_or(Ok(()), |error| Err(error.into()))
+    failed.filter(|_| nodes.is_empty()).map_or(Ok(()), |error| Err(error.into()))
 }
 
 fn announce(address: SocketAddr, token: &Token) -> Result<()> {
     print(&format!("http://{address}/{token}/\n"))?;
     eprintln!(
         "open this address in a browser of this host; anyone who has it can run the actions of the page. Ctrl-C ends the dashboard\n\
-         from another host: ssh -L {port}:127.0.0.1:{port} HOST, then open it there",
+         from another host: ssh -L {port}:{address} HOST, then open it there",
         port = address.port()
     );
     Ok(())

@@ -63,7 +63,7 @@ impl Action {
         }
     }
 
-    /// The request of the command. The daemon refuses a name that is invalid.
+    /// The request of the command; none for a name that is no word of a command line.
     pub(crate) fn request(self, group: &str, name: &str) -> Option<Request> {
         Request::of_line(&self.command(group, name)).map(|(_, request)| request)
     }

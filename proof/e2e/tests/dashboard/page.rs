@@ -7,7 +7,7 @@ use helio_e2e::{
     Book, Load, assert_members_equal, begin, connect, group, number, relayed, wait, wait_level,
     wait_state,
 };
-use helio_testkit::{Browser, Dice, Pair, Plan, TempDir, eventually, require, run};
+use helio_testkit::{Browser, Dice, Pair, Plan, TempDir, eventually, require, run, run_within};
 use helio_units::{Bytes, Mode};
 use helio_wan::{Cut, Relay};
 use serde_json::Value;
@@ -20,6 +20,8 @@ use std::time::Duration;
 const WIDE: [u32; 2] = [1280, 800];
 const SOME: Load = Load { count: Some(200), ..Load::PLAIN };
 const PATIENCE: Duration = Duration::from_secs(30);
+/// On a busy machine; they take 40 s.
+const OWN_TESTS_WITHIN: Duration = Duration::from_secs(240);
 
 /// A pair in sync behind a relay, of which paris is primary.
 fn pair(test: &'static str, mbit: u64) -> (Pair, Relay, Dice) {
@@ -217,22 +219,30 @@ fn a_newcomer_cuts_a_simulated_link_and_fails_over() {
     assert_eq!(page.faults(), Vec::<String>::new());
 }
 
+/// The sources of the page.
+fn sources() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../app/web/page")
+}
+
 #[test]
-fn the_page_passes_its_own_tests_and_is_what_its_sources_make() {
+fn the_page_passes_its_own_tests() {
     require!("node", "npm", "chromium", "playwright-core");
-    let page: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../app/web/page");
-    let npm = |words: &[&str]| run(Command::new("npm").args(words).current_dir(&page));
-    npm(&["test"]).expect_success();
+    run_within(Command::new("npm").arg("test").current_dir(sources()), OWN_TESTS_WITHIN)
+        .expect_success();
+}
+
+#[test]
+fn the_committed_page_is_what_its_sources_make() {
+    // `npm ci` installs what builds the page, too.
+    require!("node", "npm", "playwright-core");
     let made = TempDir::new();
     let mut build = Command::new("npm");
-    build.args(["run", "build"]).current_dir(&page).env("HELIO_DIST", made.path());
+    build.args(["run", "build"]).current_dir(sources()).env("HELIO_DIST", made.path());
     run(&mut build).expect_success();
     for name in ["index.html", "app.js", "app.css", "NOTICE.txt"] {
-        let [committed, made] = [page.join("../dist").join(name), made.path().join(name)]
+        let [committed, made] = [sources().join("../dist").join(name), made.path().join(name)]
             .map(|path| fs::read(&path).unwrap_or_else(|why| panic!("{}: {why}", path.display())));
-        assert!(
-            committed == made,
-            "{name} is not what the sources make: `npm run build` in app/web/page"
-        );
+        let how = "`npm run build` in app/web/page";
+        assert!(committed == made, "{name} is not what the sources make: {how}");
     }
 }
