@@ -3,7 +3,7 @@
 
 import type { Asked } from "./dialog";
 import { el, Rows, setAttribute, setHidden, setProse, setText, type Row } from "./dom";
-import type { Advised, Merged, Side } from "./model";
+import { isIdle, type Advised, type Merged, type Side } from "./model";
 import type { Offer } from "./types";
 
 export type Ask = (asked: Asked) => void;
@@ -44,12 +44,12 @@ export class Next {
       return {
         root,
         update: ({ advised, group }) => {
-          const idle = advised.text === "nothing";
+          const idle = isIdle(advised.text);
           setText(where, idle ? "do" : `do on ${advised.nodes.join(" and ")}`);
           setAttribute(root, "class", idle ? "idle" : null);
           setProse(text, advised.text);
           offers.update(
-            advised.offers.map(({ index, node, offer }) => [`${index} ${offer.action}`, { index, node, group, offer }]),
+            advised.offers.map(({ index, node, offer }) => [`${offer.action} ${node}`, { index, node, group, offer }]),
           );
           setHidden(buttons, advised.offers.length === 0);
         },
@@ -59,8 +59,8 @@ export class Next {
 
   update(merged: Merged): void {
     // A group that is well needs no line that says so.
-    setHidden(this.root, merged.word === "ok" && merged.next.every(({ text }) => text === "nothing"));
-    this.rows.update(merged.next.map((advised) => [advised.nodes.join("\n"), { advised, group: merged.name }]));
+    setHidden(this.root, merged.word === "ok" && merged.next.every(({ text }) => isIdle(text)));
+    this.rows.update(merged.next.map((advised, at) => [`${at} ${advised.nodes.join("\n")}`, { advised, group: merged.name }]));
   }
 }
 
@@ -77,7 +77,7 @@ export class Actions {
 
   update(merged: Merged): void {
     const asked = merged.sides.filter((side) => side.index !== null);
-    this.rows.update(asked.map((side) => [String(side.index), { side, group: merged.name }]));
+    this.rows.update(asked.map((side) => [side.name, { side, group: merged.name }]));
   }
 }
 

@@ -64,6 +64,8 @@ export function setProse(element: Element, text: string): void {
 export interface Row<T> {
   readonly root: Element;
   update(item: T): void;
+  /** Ends what would outlive its element. */
+  dispose?(): void;
 }
 
 /** The rows of a list, each kept as long as its key is in the list. */
@@ -79,7 +81,8 @@ export class Rows<T> {
     const wanted = new Set(items.map(([key]) => key));
     for (const [key, row] of this.rows) {
       if (!wanted.has(key)) {
-        row.root.remove();
+        this.remove(row.root);
+        row.dispose?.();
         this.rows.delete(key);
       }
     }
@@ -96,8 +99,11 @@ export class Rows<T> {
     }
   }
 
-  all(): Iterable<Row<T>> {
-    return this.rows.values();
+  /** The focus of what is removed goes to what surrounds it. */
+  private remove(root: Element): void {
+    const focused = root.contains(document.activeElement);
+    root.remove();
+    if (focused) this.parent.closest<HTMLElement>('[tabindex="-1"]')?.focus({ preventScroll: true });
   }
 }
 

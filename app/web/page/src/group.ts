@@ -115,6 +115,11 @@ export class GroupView implements Row<Shown> {
     this.plots.recolour();
   }
 
+  dispose(): void {
+    this.plots.dispose();
+    this.topology.dispose();
+  }
+
   mean(): number | null {
     return this.history.last()?.mean ?? null;
   }

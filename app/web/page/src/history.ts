@@ -54,7 +54,7 @@ const NOTHING = Object.fromEntries(SERIES.map((name) => [name, null])) as Point;
 
 /** Rates of one node. */
 class Track {
-  private last: { at: number; counters: Counters } | null = null;
+  private last: { at: number; uptime: number; counters: Counters } | null = null;
   private rates: Rates | null = null;
 
   take(side: Side): Rates | null {
@@ -62,16 +62,14 @@ class Track {
       this.last = this.rates = null;
       return null;
     }
-    const { at_ms: at } = side;
+    const { at_ms: at, uptime_seconds: uptime } = side;
     const { counters } = side.group;
     const last = this.last;
-    if (last !== null && at - last.at < SPAN_LEAST_MS && at >= last.at && !wentBack(last.counters, counters))
-      return this.rates;
-    this.last = { at, counters };
-    this.rates =
-      last === null || at <= last.at || wentBack(last.counters, counters)
-        ? null
-        : rates(last.counters, counters, at - last.at);
+    // A daemon that started again counts from zero, and may be beyond the last counters already.
+    const again = last === null || uptime < last.uptime || at < last.at || wentBack(last.counters, counters);
+    if (!again && at - last.at < SPAN_LEAST_MS) return this.rates;
+    this.last = { at, uptime, counters };
+    this.rates = again ? null : rates(last.counters, counters, at - last.at);
     return this.rates;
   }
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The connection to the server: its events, and whether they arrive.
 
+import { oldAfter } from "./model";
 import type { Acted, ApiError, Happening, View } from "./types";
 
-/** No event for so many intervals, and at least so long: the page is not live. */
-const SILENT_INTERVALS = 3;
-const SILENT_LEAST_MS = 2500;
 /** The browser does not try again by itself after a response that is no stream. */
 const RETRY_MS = 3000;
+/** A request that has no response after so long has failed. */
+const REQUEST_MOST_MS = 40_000;
 
 export type Liveness =
   | { kind: "connecting" }
@@ -83,7 +83,7 @@ export class Live {
     const seconds = Math.floor(age / 1000);
     if (this.broken !== null) return { kind: "broken", why: this.broken };
     if (this.gone) return { kind: "gone", seconds };
-    return age > Math.max(SILENT_LEAST_MS, SILENT_INTERVALS * this.interval_ms)
+    return age > oldAfter(this.interval_ms)
       ? { kind: "silent", seconds }
       : { kind: "live" };
   }
@@ -102,16 +102,31 @@ export async function post(path: "act" | "simulate", body: unknown): Promise<Res
       method: "POST",
       headers: { "content-type": "application/json" },
       body: JSON.stringify(body),
+      signal: AbortSignal.timeout(REQUEST_MOST_MS),
     });
-    const answer: unknown = await response.json().catch(() => null);
+    const answer = parsed(await response.text());
     if (response.ok) {
       const acted = answer as Partial<Acted> | null;
       return { ok: true, acted: { message: acted?.message ?? "", warnings: acted?.warnings ?? [] } };
     }
     return { ok: false, status: response.status, error: refusal(answer, response.status) };
+  } catch (error) {
+    const late = error instanceof DOMException && error.name === "TimeoutError";
+    const within = late ? ` within ${REQUEST_MOST_MS / 1000} s` : "";
+    const hint = late
+      ? "the request may still be in progress: see the status before you try again"
+      : "it is not known whether the request arrived: see the status, then try again";
+    const failed = { error: `\`helio dashboard\` did not respond${within}`, code: "no-response", hint };
+    return { ok: false, status: 0, error: failed };
+  }
+}
+
+/** The JSON of a response; null if it is none. */
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
   } catch {
-    const hint = "it is not known whether the request arrived: see the status, then try again";
-    return { ok: false, status: 0, error: { error: "`helio dashboard` did not respond", code: "no-response", hint } };
+    return null;
   }
 }
 

@@ -9,9 +9,9 @@ import { Guide } from "./guide";
 import { Clock, gap } from "./history";
 import { Live, type Liveness } from "./live";
 import { Messages } from "./messages";
-import { merge, nodeName, worst, type Merged } from "./model";
+import { absent, current, isOld, merge, nodeName, offersOf, worst, type Merged } from "./model";
 import { SimulationBar } from "./simulate";
-import { clean, coarse, title } from "./text";
+import { clean, rank, title } from "./text";
 import { theme } from "./theme";
 import { Timeline } from "./timeline";
 import type { NodeView, View } from "./types";
@@ -30,10 +30,6 @@ function setTitle(headline: string): void {
   if (document.title !== shown) document.title = shown;
 }
 
-function absent(node: NodeView): string {
-  return `no status from ${nodeName(node)}${node.status ? ` for ${coarse(node.age_ms)}` : ""}`;
-}
-
 class Page {
   private readonly verdict = find("verdict", HTMLElement);
   private readonly silent = find("silent", HTMLElement);
@@ -48,15 +44,25 @@ class Page {
   private readonly guide = new Guide();
   private readonly clock = new Clock();
   private readonly link = new Live({
-    view: (view) => this.view(view),
+    view: (view) => this.view(current(view)),
     happening: (happening) => this.timeline.take(happening),
     liveness: (liveness) => this.liveness(liveness),
   });
-  private readonly dialogs = new Dialogs(this.messages, () => this.link.isLive());
+  private readonly dialogs = new Dialogs(
+    this.messages,
+    () => this.link.isLive(),
+    ({ index, group }) => this.home(index, group),
+  );
   private readonly rows: Rows<Shown>;
   private readonly chips: Rows<Merged>;
   private readonly views = new Map<string, GroupView>();
+  /** The last verdict by the name of its group. */
   private readonly words = new Map<string, string>();
+  private merged: Merged[] = [];
+  /** What is announced at the end of this task. */
+  private texts: string[] = [];
+  /** Whether the status of a node is old. */
+  private old = false;
   private paused = false;
   /** Virtual time of the last view. */
   private time_ms = 0;
@@ -114,6 +120,7 @@ class Page {
 
   private view(view: View): void {
     const merged = merge(view);
+    this.merged = merged;
     const at = this.clock.at(view, performance.now());
     this.several = merged.length > OPEN_MOST;
     this.rows.update(merged.map((group) => [group.key, { merged: group, at, gap_ms: gap(view) }]));
@@ -128,11 +135,13 @@ class Page {
         view.nodes.every((node) => node.status === null) ? "No node has responded yet." : "The nodes are in no group.",
       );
     this.head(view, merged);
-    this.announce(merged);
-    this.dialogs.update(
-      (asked) =>
-        view.nodes[asked.index]?.groups[asked.group]?.offers.some((it) => it.action === asked.offer.action) ?? false,
-    );
+    this.announceVerdicts(merged);
+    const isUp = (index: number) => view.nodes[index]?.error === null;
+    this.dialogs.update(({ index, group, offer, ofHint }) => {
+      if (ofHint) return isUp(index) ? offer : null;
+      return offersOf(view.nodes[index], group).find((it) => it.action === offer.action) ?? null;
+    });
+    this.messages.update(isUp);
     this.timeline.update(view.nodes.map(nodeName), view.simulation !== null);
     this.simulate(view, merged, at);
   }
@@ -152,6 +161,7 @@ class Page {
     const found = worst(merged);
     const names = found?.groups.map(({ name }) => name).join(", ") ?? "";
     const away = view.nodes.filter((node) => node.error !== null);
+    this.old = away.some(isOld);
     const word = found?.word ?? (away.length > 0 ? "unknown" : null);
     setTone(this.verdict, word ?? "unknown");
     this.headline = word === null ? "no group" : names === "" ? title(word) : `${title(word)}: ${names}`;
@@ -164,12 +174,34 @@ class Page {
     this.problems.update(away.map((node) => [String(view.nodes.indexOf(node)), node]));
   }
 
-  /** A changed verdict is read out; nothing else of a view is. */
-  private announce(merged: Merged[]): void {
-    const news = merged.filter((group) => this.words.has(group.key) && this.words.get(group.key) !== group.word);
-    if (news.length > 0)
-      setText(this.announced, news.map((group) => `${group.name}: ${title(group.word)}: ${group.why}`).join(". "));
-    for (const group of merged) this.words.set(group.key, group.word);
+  /** The section of a group. */
+  private home(index: number, group: string): HTMLElement | null {
+    const found = this.merged.find((it) => it.name === group && it.sides.some((side) => side.index === index));
+    return this.views.get((found ?? this.merged.find((it) => it.name === group))?.key ?? "")?.root ?? null;
+  }
+
+  /** A changed verdict is read out; nothing else of a view is. The nodes of a group may change while it keeps its name. */
+  private announceVerdicts(merged: Merged[]): void {
+    const groups = new Map<string, Merged>();
+    for (const group of merged) {
+      const other = groups.get(group.name);
+      if (other === undefined || rank(group.word) < rank(other.word)) groups.set(group.name, group);
+    }
+    for (const [name, { word, why }] of groups) {
+      const before = this.words.get(name);
+      if (before !== undefined && before !== word) this.announce(`${name}: ${title(word)}: ${why}`);
+      this.words.set(name, word);
+    }
+  }
+
+  /** All texts of one task are one announcement: a second one would replace the first before it is read out. */
+  private announce(text: string): void {
+    this.texts.push(text);
+    if (this.texts.length > 1) return;
+    queueMicrotask(() => {
+      setText(this.announced, this.texts.join(". "));
+      this.texts = [];
+    });
   }
 
   /** What was true last is not said to be true now. */
@@ -183,7 +215,7 @@ class Page {
     const { kind } = liveness;
     const text = {
       connecting: () => "connecting",
-      live: () => (this.paused ? "paused" : "live"),
+      live: () => (this.old ? "a status is old" : this.paused ? "paused" : "live"),
       silent: (seconds: number) => `no response for ${seconds} s`,
       gone: (seconds: number) => `helio dashboard ended ${seconds} s ago`,
       broken: () => "this page cannot show the last update",
@@ -192,11 +224,11 @@ class Page {
     setAttribute(this.live, "title", kind === "broken" ? liveness.why : null);
     const stale = kind === "silent" || kind === "gone" || kind === "broken";
     if (stale) this.showStale();
-    setAttribute(this.live, "class", `live ${stale ? "bad" : kind === "live" && !this.paused ? "ok" : "unknown"}`);
+    setAttribute(this.live, "class", `live ${stale ? "bad" : kind === "live" && !this.paused && !this.old ? "ok" : "unknown"}`);
     setAttribute(document.body, "class", stale ? "stale" : null);
     if (kind !== this.last) {
-      if (stale) setText(this.announced, `The page is not live: ${text}. It shows the last values.`);
-      else if (kind === "live" && this.last !== "connecting") setText(this.announced, "The page is live again.");
+      if (stale) this.announce(`The page is not live: ${text}. It shows the last values.`);
+      else if (kind === "live" && this.last !== "connecting") this.announce("The page is live again.");
       this.last = kind;
     }
   }

@@ -1,47 +1,85 @@
 // SPDX-License-Identifier: Apache-2.0
-// Results of requests. Each stays until it is dismissed.
+// Results of requests. Each stays until it is dismissed; the same result again is counted, and there are at most ten.
 
-import { el, setProse } from "./dom";
+import { el, setProse, setText } from "./dom";
 import type { Acted, ApiError } from "./types";
+
+const MOST = 10;
+
+/** A button that asks one node, and is disabled while that node does not respond. */
+export interface NodeButton {
+  button: HTMLButtonElement;
+  index: number;
+}
+
+interface Message {
+  key: string;
+  root: HTMLElement;
+  times: number;
+  count: HTMLElement;
+  buttons: NodeButton[];
+}
 
 export class Messages {
   readonly root = el("section", { class: "messages", "aria-label": "Results" });
-  private readonly list = el("ul", { "aria-live": "polite", "aria-relevant": "additions" });
+  private readonly list = el("ul", { "aria-live": "polite", "aria-relevant": "additions text" });
+  /** The newest first. */
+  private shown: Message[] = [];
 
   constructor() {
     this.root.append(this.list);
   }
 
   done(what: string, acted: Acted): void {
-    this.add(
-      "good",
-      what,
-      acted.message === "" ? "done" : acted.message,
-      acted.warnings.map((warning) => `warning: ${warning}`),
-    );
+    const warnings = acted.warnings.map((warning) => `warning: ${warning}`);
+    this.add("good", what, [acted.message === "" ? "done" : acted.message, ...warnings], []);
   }
 
   /** `buttons` do what the hint recommends. */
-  failed(what: string, error: ApiError, buttons: HTMLElement[] = []): void {
-    this.add("bad", `${what} failed`, error.error, error.hint === null ? [] : [`hint: ${error.hint}`], buttons);
+  failed(what: string, error: ApiError, buttons: NodeButton[] = []): void {
+    const hint = error.hint === null ? [] : [`hint: ${error.hint}`];
+    this.add("bad", `${what} failed`, [error.error, ...hint], buttons);
   }
 
-  private add(kind: "good" | "bad", what: string, text: string, more: string[], buttons: HTMLElement[] = []): void {
-    const dismiss = el("button", { type: "button", class: "small" }, "Dismiss");
-    dismiss.setAttribute("aria-label", `Dismiss: ${what}`);
-    const body = el("div", {}, el("strong", {}, what));
-    for (const line of [text, ...more]) {
+  /** Which nodes can be asked now. */
+  update(isUp: (index: number) => boolean): void {
+    for (const { button, index } of this.shown.flatMap(({ buttons }) => buttons)) button.disabled = !isUp(index);
+  }
+
+  private add(kind: "good" | "bad", what: string, lines: string[], buttons: NodeButton[]): void {
+    const key = JSON.stringify([kind, what, lines]);
+    const same = this.shown.find((message) => message.key === key);
+    if (same) {
+      same.times += 1;
+      setText(same.count, `${same.times} times`);
+      this.shown = [same, ...this.shown.filter((it) => it !== same)];
+      // Moved only if it is not the first, so that focus stays.
+      if (this.list.firstChild !== same.root) this.list.prepend(same.root);
+      return;
+    }
+    const count = el("span", { class: "muted" });
+    const dismiss = el("button", { type: "button", class: "small", "aria-label": `Dismiss: ${what}` }, "Dismiss");
+    const body = el("div", {}, el("strong", {}, what), " ", count);
+    for (const line of lines) {
       const paragraph = el("p");
       setProse(paragraph, line);
       body.append(paragraph);
     }
-    if (buttons.length > 0) body.append(el("p", { class: "buttons" }, ...buttons));
-    const item = el("li", { class: kind }, body, dismiss);
-    dismiss.addEventListener("click", () => {
-      const next = item.nextElementSibling ?? item.previousElementSibling;
-      item.remove();
-      next?.querySelector("button")?.focus();
-    });
-    this.list.prepend(item);
+    if (buttons.length > 0) body.append(el("p", { class: "buttons" }, ...buttons.map(({ button }) => button)));
+    const message = { key, root: el("li", { class: kind }, body, dismiss), times: 1, count, buttons };
+    dismiss.addEventListener("click", () => this.remove(message));
+    this.list.prepend(message.root);
+    this.shown.unshift(message);
+    const oldest = this.shown[MOST];
+    if (oldest) this.remove(oldest);
+  }
+
+  private remove(message: Message): void {
+    const { root } = message;
+    const next = root.nextElementSibling ?? root.previousElementSibling;
+    const focused = root.contains(document.activeElement);
+    root.remove();
+    this.shown = this.shown.filter((it) => it !== message);
+    if (focused) next?.querySelector<HTMLElement>(":scope > button")?.focus();
   }
 }

@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // A group as all nodes together show it. Pure: from a view to what is shown.
 
-import { rank, title } from "./text";
-import type { ApiError, FailedGroup, Forecast, Group, NodeView, Offer, Snapshot, View } from "./types";
+import { coarse, rank, title } from "./text";
+import type { ApiError, FailedGroup, Forecast, Group, GroupView, NodeView, Offer, Snapshot, View } from "./types";
+
+/** After so many intervals without an update, and at least so long, what was received is old. */
+const OLD_INTERVALS = 3;
+const OLD_LEAST_MS = 2500;
+/** The code of the error that `current` gives a node whose status is old. */
+const OLD = "old-status";
 
 /** One node of a group. */
 export interface Side {
@@ -18,6 +24,8 @@ export interface Side {
   age_ms: number;
   /** The node's clock at its last report. */
   at_ms: number;
+  /** How long its daemon had been running then. */
+  uptime_seconds: number;
   offers: Offer[];
 }
 
@@ -61,6 +69,44 @@ export function nodeName(node: NodeView): string {
   return node.status?.node ?? node.label;
 }
 
+/** The age from which on what was received is old. */
+export function oldAfter(interval_ms: number): number {
+  return Math.max(OLD_LEAST_MS, OLD_INTERVALS * interval_ms);
+}
+
+/** A node whose status is old does not respond, also if the server reports no error of it. */
+export function current(view: View): View {
+  const old = oldAfter(view.interval_ms);
+  const nodes = view.nodes.map((node) => {
+    if (node.error !== null || node.status === null || node.age_ms <= old) return node;
+    const error = { error: "the server has received no newer one", code: OLD, hint: null };
+    return { ...node, error };
+  });
+  return { ...view, nodes };
+}
+
+/** Whether a node counts as not responding because its status is old. */
+export function isOld(node: NodeView): boolean {
+  return node.error?.code === OLD;
+}
+
+/** How long a node has not responded. */
+export function absent(node: NodeView): string {
+  const name = nodeName(node);
+  if (isOld(node)) return `${name}: last status ${coarse(node.age_ms)} ago`;
+  return `no status from ${name}${node.status ? ` for ${coarse(node.age_ms)}` : ""}`;
+}
+
+/** What a node reports of a group beside its status. The name may be that of a property of every object. */
+export function groupOf(node: NodeView | undefined, name: string): GroupView | null {
+  return node && Object.hasOwn(node.groups, name) ? (node.groups[name] ?? null) : null;
+}
+
+/** The actions that a node can be asked for now. */
+export function offersOf(node: NodeView | undefined, group: string): Offer[] {
+  return node?.error === null ? (groupOf(node, group)?.offers ?? []) : [];
+}
+
 /** Whether the node responds now. */
 export function responds(side: Side): boolean {
   return side.index !== null && side.error === null && (side.group !== null || side.failed !== null);
@@ -84,25 +130,51 @@ export function merge(view: View): Merged[] {
       add(pair(group), group.name, { ...side(node, index, group.name), group });
     }
   });
+  const orphans = new Map<string, Side[]>();
   view.nodes.forEach((node, index) => {
     for (const failed of node.status?.failed ?? []) {
+      const one = { ...side(node, index, failed.name), failed };
       const owner = [...found].find(
-        ([, it]) => it.name === failed.name && it.sides.some((s) => s.group?.peer?.name === node.status?.node),
+        ([, it]) => it.name === failed.name && it.sides.some((s) => s.group?.peer?.name === one.name),
       );
-      add(owner?.[0] ?? JSON.stringify([failed.name, nodeName(node)]), failed.name, {
-        ...side(node, index, failed.name),
-        failed,
-      });
+      if (owner) add(owner[0], failed.name, one);
+      else orphans.set(failed.name, [...(orphans.get(failed.name) ?? []), one]);
     }
   });
-  const merged = [...found].map(([key, { name, sides }]) => together(key, name, withPeers(sides), view));
+  // A group that no node serves: which nodes it is on is not reported.
+  for (const [name, sides] of orphans) {
+    const key = keyOf(
+      name,
+      sides.map((it) => it.name),
+    );
+    for (const one of sides) add(key, name, one);
+  }
+  const merged = [...found].map(([key, { name, sides }]) => together(key, name, withPeers(distinct(sides)), view));
   return merged.sort((a, b) => a.name.localeCompare(b.name) || a.key.localeCompare(b.key));
+}
+
+/** One side for each node: the same daemon may be named twice. Its newest report counts, if possible one that is not old. */
+function distinct(sides: Side[]): Side[] {
+  const best = new Map<string, Side>();
+  const rank_of = (side: Side) => (responds(side) ? 1 : 0);
+  for (const one of sides) {
+    const other = best.get(one.name);
+    const newer = other === undefined ? 1 : rank_of(one) - rank_of(other) || one.at_ms - other.at_ms;
+    if (newer > 0) best.set(one.name, one);
+  }
+  return [...best.values()];
 }
 
 /** Two pairs of nodes may each have a group of the same name. */
 function pair(group: Group): string {
-  const nodes = [group.node, group.peer?.name].filter((name) => name !== undefined).sort();
-  return JSON.stringify([group.name, ...nodes]);
+  return keyOf(
+    group.name,
+    [group.node, group.peer?.name].filter((name) => name !== undefined),
+  );
+}
+
+function keyOf(group: string, nodes: string[]): string {
+  return JSON.stringify([group, ...new Set(nodes.toSorted())]);
 }
 
 function side(node: NodeView, index: number, group: string): Side {
@@ -115,7 +187,8 @@ function side(node: NodeView, index: number, group: string): Side {
     error: node.error,
     age_ms: node.age_ms,
     at_ms: node.status?.at_ms ?? 0,
-    offers: node.error === null ? (node.groups[group]?.offers ?? []) : [],
+    uptime_seconds: node.status?.daemon_uptime_seconds ?? 0,
+    offers: offersOf(node, group),
   };
 }
 
@@ -143,6 +216,7 @@ function withPeers(sides: Side[]): Side[] {
         error: null,
         age_ms: 0,
         at_ms: one.at_ms,
+        uptime_seconds: 0,
         offers: [],
       });
     } else if (!responds(other)) {
@@ -154,7 +228,7 @@ function withPeers(sides: Side[]): Side[] {
 
 function together(key: string, name: string, sides: Side[], view: View): Merged {
   const asked = sides.filter((side) => side.index !== null);
-  const forecasts = asked.filter(responds).map((side) => view.nodes[side.index ?? -1]?.groups[name]?.forecast ?? null);
+  const forecasts = asked.filter(responds).map((side) => groupOf(view.nodes[side.index ?? -1], name)?.forecast ?? null);
   return {
     key,
     name,
@@ -170,13 +244,14 @@ type Verdict = Pick<Merged, "word" | "why" | "since_ms" | "now_ms">;
 
 function verdict(sides: Side[]): Verdict {
   const up = sides.filter(responds);
-  const failed = up.find((side) => side.failed !== null);
-  if (failed?.failed) {
-    const { reason, since_ms } = failed.failed;
-    return { word: "not-served", why: `on ${failed.name}: ${reason}`, since_ms, now_ms: failed.at_ms };
-  }
   const groups = up.flatMap((side) => (side.group === null ? [] : [{ side, group: side.group }]));
-  if (groups.length === 0) return silent(sides);
+  if (groups.length === 0) {
+    const failed = up.flatMap((side) => (side.failed === null ? [] : [{ side, failed: side.failed }]));
+    const first = failed[0];
+    if (first === undefined) return silent(sides);
+    const why = failed.map(({ side, failed: { reason } }) => `on ${side.name}: ${reason}`).join("; ");
+    return { word: "not-served", why, since_ms: first.failed.since_ms, now_ms: first.side.at_ms };
+  }
   const primaries = groups.filter(({ group }) => group.role === "primary");
   const apart = primaries.every(({ group }) => group.peer?.connection !== "connected");
   if (primaries.length > 1 && apart && !groups.some(({ group }) => group.verdict.word === "split-brain")) {
@@ -207,29 +282,42 @@ function silent(sides: Side[]): Verdict {
   return { word: "unknown", why: `no node responds${known}`, since_ms: null, now_ms: last?.at_ms ?? 0 };
 }
 
-/** What to do, the same text once, with the offers that do it. */
+/** What to do, the same text once, each offer with the text that contains its command. */
 function next(sides: Side[]): Advised[] {
   const all: Advised[] = [];
-  for (const side of sides.filter(responds)) {
-    const text = side.failed?.hint ?? side.group?.next ?? "";
-    const offers = side.offers
-      .filter((offer) => offer.advised)
-      .map((offer) => ({ index: side.index ?? 0, node: side.name, offer }));
+  const up = sides.filter(responds);
+  const own = (side: Side) => side.failed?.hint ?? side.group?.next ?? "";
+  const put = (text: string, node: string): Advised => {
     const same = all.find((advised) => advised.text === text);
-    if (same === undefined) all.push({ nodes: [side.name], text, offers });
-    else {
-      same.nodes.push(side.name);
-      same.offers.push(...offers);
+    if (same === undefined) {
+      const made = { nodes: [node], text, offers: [] };
+      all.push(made);
+      return made;
+    }
+    if (!same.nodes.includes(node)) same.nodes.push(node);
+    return same;
+  };
+  for (const side of up) put(own(side), side.name);
+  for (const side of up) {
+    for (const offer of side.offers.filter(({ advised }) => advised)) {
+      const has = (text: string) => offer.command !== "" && text.includes(offer.command);
+      const elsewhere = has(own(side)) ? undefined : all.find(({ text }) => has(text));
+      const place = elsewhere ?? put(isIdle(own(side)) ? offer.effect : own(side), side.name);
+      place.offers.push({ index: side.index ?? 0, node: side.name, offer });
     }
   }
-  const idle = ({ text, offers }: Advised) => text === "nothing" && offers.length === 0;
-  return all.every(idle) ? all : all.filter((advised) => !idle(advised));
+  return all.every(({ text }) => isIdle(text)) ? all : all.filter(({ text }) => !isIdle(text));
+}
+
+/** Whether a text says that there is nothing to do. */
+export function isIdle(text: string): boolean {
+  return text === "nothing";
 }
 
 function snapshots(asked: Side[], name: string, view: View): Kept[] {
   const all: Kept[] = [];
   for (const side of asked) {
-    for (const snapshot of view.nodes[side.index ?? -1]?.groups[name]?.snapshots ?? []) {
+    for (const snapshot of groupOf(view.nodes[side.index ?? -1], name)?.snapshots ?? []) {
       const on = { node: side.name, snapshot };
       const same = all.find((it) => it.name === snapshot.name && it.at_ms === snapshot.at_ms);
       if (same === undefined) all.push({ name: snapshot.name, at_ms: snapshot.at_ms, on: [on] });

@@ -45,6 +45,7 @@ export class Plot {
   private readonly legend = el("ul", { class: "legend" });
   private readonly values: HTMLElement[];
   private readonly entries: HTMLElement[];
+  private readonly observer = new ResizeObserver(() => this.resize());
   private uplot: uPlot | null = null;
   private data: (number | null)[][] = [];
   private times: number[] = [];
@@ -65,7 +66,7 @@ export class Plot {
       return entry;
     });
     this.root.append(el("figcaption", {}, el("h4", {}, spec.title), this.now), this.box, this.legend);
-    new ResizeObserver(() => this.resize()).observe(this.box);
+    this.observer.observe(this.box);
   }
 
   /** Takes the points of the last `span_ms`; draws them if the page is visible. `now`: the present value, in words. */
@@ -89,6 +90,12 @@ export class Plot {
     this.uplot?.destroy();
     this.uplot = this.drawn = null;
     this.draw();
+  }
+
+  dispose(): void {
+    this.observer.disconnect();
+    this.uplot?.destroy();
+    this.uplot = null;
   }
 
   private draw(): void {

@@ -3,7 +3,7 @@
 
 import { el, setAttribute, setHidden, setProse, setText } from "./dom";
 import type { History, Point } from "./history";
-import type { Merged } from "./model";
+import { leads, responds, type Merged } from "./model";
 import { Plot, type Line, type Spec } from "./plot";
 import { bytes, clock, latency, percent, rate, seconds, span } from "./text";
 import type { Forecast } from "./types";
@@ -70,6 +70,10 @@ export class Plots {
     for (const { plot } of this.plots) plot.recolour();
   }
 
+  dispose(): void {
+    for (const { plot } of this.plots) plot.dispose();
+  }
+
   private point(at_ms: number | null): void {
     setText(this.at, at_ms === null ? "" : `at ${clock(at_ms)}`);
   }
@@ -92,7 +96,7 @@ export class Plots {
 
   private latencies(): { spec: Spec; now: Now } {
     const lines: Line[] = [
-      { label: "mean of the last second", colour: "line-1", text: latency, value: (p) => p.mean },
+      { label: "mean of writes and flushes, last interval", colour: "line-1", text: latency, value: (p) => p.mean },
       { label: "p50 since reset", colour: "line-2", dash: DOTS, text: latency, value: (p) => p.p50 },
       { label: "p99 since reset", colour: "line-3", dash: DOTS, text: latency, value: (p) => p.p99 },
       expected("p50", "line-2", () => this.forecast?.p50_us, latency),
@@ -133,7 +137,7 @@ function known(value: number | null, text: (value: number) => string): string {
 
 /** `18 %, full in 42 s`. */
 function fullness(group: Merged): string {
-  const queue = group.sides.find((side) => side.error === null && side.group?.role === "primary")?.group?.queue;
+  const queue = group.sides.find(leads)?.group?.queue;
   if (!queue) return "";
   const share = Math.max(queue.bytes / queue.bound_bytes, queue.items / queue.bound_items);
   const full = group.forecast?.queue_full_seconds;
@@ -151,6 +155,7 @@ export class ForecastTable {
   private readonly source = el("p", { class: "muted" });
   private readonly rows: { row: HTMLElement; expected: HTMLElement; now: HTMLElement }[] = [];
   private readonly body = el("tbody");
+  private readonly table = el("table");
 
   constructor() {
     const head = el(
@@ -166,7 +171,8 @@ export class ForecastTable {
       this.body.append(row);
       this.rows.push({ row, expected, now });
     }
-    this.root.append(el("h3", {}, "Forecast"), el("table", {}, el("thead", {}, head), this.body), this.source);
+    this.table.append(el("thead", {}, head), this.body);
+    this.root.append(el("h3", {}, "Forecast"), this.table, this.source);
   }
 
   update(group: Merged, history: History): void {
@@ -177,8 +183,8 @@ export class ForecastTable {
     const now = history.last();
     const shown = (value: number | null | undefined, text: (value: number) => string) =>
       value === null || value === undefined ? null : text(value);
-    const sync = group.sides.find((side) => side.group?.sync)?.group?.sync;
-    const primary = group.sides.find((side) => side.group?.role === "primary")?.group;
+    const sync = group.sides.filter(responds).find((side) => side.group?.sync)?.group?.sync;
+    const primary = group.sides.find(leads)?.group;
     const pairs: [string | null, string | null][] = [
       [shown(forecast.p50_us, latency), shown(now?.p50, latency)],
       [shown(forecast.p99_us, latency), shown(now?.p99, latency)],
@@ -199,6 +205,10 @@ export class ForecastTable {
         sync ? (sync.converges ? "yes" : "no") : null,
       ],
     ];
+    setHidden(
+      this.table,
+      pairs.every(([expected]) => expected === null),
+    );
     pairs.forEach(([expected, measured], at) => {
       const row = this.rows[at];
       if (!row) return;

@@ -74,7 +74,8 @@ type Send = (what: string, body: unknown) => void;
 class Slider {
   readonly root: HTMLElement;
   private readonly input = el("input", { type: "range", min: "0", max: String(STEPS), step: "1" });
-  private readonly output = el("output");
+  /** What the slider itself reads out as its value. */
+  private readonly chosen = el("span", { class: "chosen", "aria-hidden": "true" });
   private moved_at = -HOLD_MS;
   private timer: number | null = null;
 
@@ -84,8 +85,7 @@ class Slider {
   ) {
     const name = id();
     this.input.id = name;
-    this.output.htmlFor.add(name);
-    this.root = el("div", { class: "slider" }, el("label", { for: name }, scale.label), this.output, this.input);
+    this.root = el("div", { class: "slider" }, el("label", { for: name }, scale.label), this.chosen, this.input);
     this.input.addEventListener("input", () => this.moved());
   }
 
@@ -106,7 +106,7 @@ class Slider {
   }
 
   private show(value: number): void {
-    setText(this.output, this.scale.text(value));
+    setText(this.chosen, this.scale.text(value));
     setAttribute(this.input, "aria-valuetext", this.scale.text(value));
   }
 }

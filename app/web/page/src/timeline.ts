@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happened, the newest first, of a bounded number.
+// What happened, the last arrival first, of a bounded number. Clocks of nodes differ, so times do not order their events.
 
 import { el, id, setHidden, setText } from "./dom";
 import { bytes, clean, moment, title } from "./text";
 import type { Event_, Happening, Value } from "./types";
 
 const MOST = 500;
-const STATE_FIELDS = new Set(["state", "verdict"]);
+/** Fields that are true from the begin of an alert to its end. */
+const ALERTS = new Set(["lag_above", "queue_full_within", "resync_not_converging", "protection_lost"]);
+const STATE_FIELDS = new Set(["state", "verdict", "fault", "role", ...ALERTS]);
 
 interface Entry {
   root: HTMLElement;
@@ -19,13 +21,13 @@ interface Entry {
 
 export class Timeline {
   readonly root = el("section", { class: "timeline", "aria-labelledby": "timeline-title" });
-  private readonly list = el("ol", { tabindex: "0", "aria-label": "Timeline, the newest first" });
+  private readonly list = el("ol", { tabindex: "0", "aria-label": "Timeline, the last arrival first" });
   private readonly empty = el("p", { class: "muted" }, "Nothing happened yet.");
   private readonly note = el("p", { class: "muted" }, "Times are virtual.");
   private readonly group = el("select");
   private readonly node = el("select");
   private readonly only = el("input", { type: "checkbox" });
-  private readonly entries: Entry[] = [];
+  private entries: Entry[] = [];
   private readonly keys = new Set<string>();
   private readonly names: string[] = [];
 
@@ -92,12 +94,9 @@ export class Timeline {
     setHidden(this.empty, this.list.childElementCount > 0);
   }
 
-  /** Before the first one that is older: the events of two nodes arrive in turn. */
   private insert(entry: Entry): void {
-    const place = this.entries.findIndex((other) => other.at_ms <= entry.at_ms);
-    const before = place < 0 ? null : (this.entries[place]?.root ?? null);
-    this.list.insertBefore(entry.root, before);
-    this.entries.splice(place < 0 ? this.entries.length : place, 0, entry);
+    this.list.prepend(entry.root);
+    this.entries.unshift(entry);
     if (this.entries.length > MOST) {
       const last = this.entries.pop();
       last?.root.remove();
@@ -108,7 +107,7 @@ export class Timeline {
   /** Removes what is later: time began again with a new simulation. */
   forget(after_ms: number): void {
     const later = this.entries.filter((entry) => entry.at_ms > after_ms);
-    this.entries.splice(0, later.length);
+    this.entries = this.entries.filter((entry) => entry.at_ms <= after_ms);
     for (const { root, key } of later) {
       root.remove();
       this.keys.delete(key);
@@ -140,8 +139,10 @@ function option(select: HTMLSelectElement, value: string, text: string): void {
 function describe(event: Event_): { about: string; what: string } {
   const { object, group, name } = event;
   const about = object === "peer" ? `${group}, peer ${name}` : object === "volume" ? `${group}/${name}` : (group ?? "");
-  const changes = Object.entries(event.changed ?? {}).map(
-    ([field, { old, new: now }]) => `${label(field)} ${shown(field, old)} → ${shown(field, now)}`,
+  const changes = Object.entries(event.changed ?? {}).map(([field, { old, new: now }]) =>
+    ALERTS.has(field)
+      ? `alert ${now === true ? "began" : "ended"}: ${label(field)}`
+      : `${label(field)} ${shown(field, old)} → ${shown(field, now)}`,
   );
   switch (event.event) {
     case "change":

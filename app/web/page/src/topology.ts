@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The nodes of a group and the link between them: a drawing, and the same as a list for screen readers.
 
-import { el, Rows, setAttribute, setHidden, setText, svg } from "./dom";
+import { el, Rows, setAttribute, setHidden, setText, svg, type Row } from "./dom";
 import type { Point } from "./history";
 import { leads, responds, type Merged, type Side } from "./model";
 import { bytes, clean, coarse, count, fitted, latency, percent, rate } from "./text";
@@ -65,29 +65,39 @@ interface Disk {
 /** What the link shows. */
 interface Tie {
   word: string;
-  kind: "connected" | "cut" | "refused";
+  kind: "connected" | "cut" | "refused" | "unknown";
   /** Index of the node that data goes to; null if it goes nowhere. */
   to: number | null;
   details: string[];
   progress: { share: number; text: string } | null;
 }
 
+function item(): Row<string> {
+  const root = el("li");
+  return { root, update: (text) => setText(root, text) };
+}
+
 export class Topology {
   readonly root = el("div", { class: "topology" });
   private readonly drawing = svg("svg", { "aria-hidden": "true", focusable: "false" });
   private readonly list = el("ul", { class: "visually-hidden" });
-  private readonly items = new Rows<string>(this.list, () => {
-    const root = el("li");
-    return { root, update: (text) => setText(root, text) };
-  });
+  private readonly items = new Rows<string>(this.list, item);
   private readonly cards = [new CardView(), new CardView()];
   private readonly tie = new TieView();
+  /** Nodes beyond the two that are drawn. */
+  private readonly others = el("ul", { class: "others" });
+  private readonly otherItems = new Rows<string>(this.others, item);
+  private readonly observer = new ResizeObserver(() => this.layout());
   private last: { cards: Card[]; tie: Tie | null } | null = null;
 
   constructor() {
     this.drawing.append(this.tie.root, ...this.cards.map((card) => card.root));
-    this.root.append(this.drawing, this.list);
-    new ResizeObserver(() => this.layout()).observe(this.root);
+    this.root.append(this.drawing, this.list, this.others);
+    this.observer.observe(this.root);
+  }
+
+  dispose(): void {
+    this.observer.disconnect();
   }
 
   update(group: Merged, point: Point | null): void {
@@ -97,6 +107,8 @@ export class Topology {
     const texts = cards.map(spoken);
     if (tie) texts.push(spokenTie(tie, cards));
     this.items.update(texts.map((text, at) => [String(at), text]));
+    this.otherItems.update(group.sides.slice(2).map((side) => [side.name, spoken(card(side))]));
+    setHidden(this.others, group.sides.length < 3);
     this.layout();
   }
 
@@ -357,8 +369,8 @@ function tieOf(group: Merged, point: Point | null): Tie {
   const peers = up.flatMap((side) => (side.group?.peer ? [side.group.peer] : []));
   const words = peers.map((peer) => peer.connection);
   const connected = words.length > 0 && words.every((word) => word === "connected");
-  const kind = connected ? "connected" : words.includes("refused") ? "refused" : "cut";
-  const word = connected ? "connected" : kind === "refused" ? "refused" : "not connected";
+  const kind = up.length === 0 ? "unknown" : connected ? "connected" : words.includes("refused") ? "refused" : "cut";
+  const word = kind === "cut" ? "not connected" : kind;
   const details: string[] = [];
   const link = peers.find((peer) => peer.link)?.link;
   if (connected && link) details.push(`round trip ${latency(link.rtt_us)}`);

@@ -87,7 +87,7 @@ export class Fake {
     let text = "";
     for await (const chunk of request) text += chunk;
     const body = JSON.parse(text);
-    const [status, answer] = path === "act" ? this.pair.act(body) : this.pair.simulate(body);
+    const [status, answer] = path === "act" ? await this.pair.act(body) : this.pair.simulate(body);
     response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(answer));
     this.view();
   }

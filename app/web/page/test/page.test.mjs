@@ -332,29 +332,25 @@ test("unknown words and a group that is not served are shown as they are", async
     "the state",
   );
   const status = pair.status.bind(pair);
-  pair.status = (node) => ({
-    ...status(node),
-    groups: node.name === "lyon" ? [] : status(node).groups,
-    failed:
-      node.name === "lyon"
-        ? [
-            {
-              name: "db",
-              since_ms: pair.now(),
-              reason: "the metadata file is damaged",
-              hint: "`helio apply`",
-              needs_restart: false,
-            },
-          ]
-        : [],
-  });
+  const failed = { name: "db", since_ms: pair.now(), hint: "`helio apply`", needs_restart: false };
+  let failing = ["lyon"];
+  pair.status = (node) =>
+    failing.includes(node.name)
+      ? { ...status(node), groups: [], failed: [{ ...failed, reason: `the metadata of ${node.name} is damaged` }] }
+      : status(node);
+  fake.tick(1);
+  assert.equal(await fact(page, "lyon").textContent(), "not served: the metadata of lyon is damaged");
+  assert.deepEqual(await page.locator(".next li").allTextContents(), ["do on lyonhelio apply"]);
+  assert.equal(await title(page), "OK: db · helio");
+  failing = ["lyon", "paris"];
   fake.tick(1);
   await until(
     () => title(page),
     (now) => now === "NOT SERVED: db · helio",
     "the title",
   );
-  await shows(page, "on lyon: the metadata file is damaged");
+  await shows(page, "on paris: the metadata of paris is damaged; on lyon: the metadata of lyon is damaged");
+  assert.equal(await page.locator("section.group").count(), 1);
 });
 
 test("no node responds: the verdict is not known", async (t) => {
