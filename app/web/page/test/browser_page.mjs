@@ -17,7 +17,7 @@ export async function endBrowser() {
 }
 
 /** Opens the page of a pair; fails the test if the page logs an error or breaks the content security policy. */
-export async function open(test, { pair = {}, width = 1280, height = 900, scheme = "light", prepare = () => {} } = {}) {
+export async function open(test, { pair = {}, width = 1280, height = 900, scheme = "light", prepare = () => {}, script = () => {} } = {}) {
   browser ??= await chromium.launch({ executablePath: EXECUTABLE, args: ARGS });
   const fake = new Fake(new Pair(pair));
   prepare(fake.pair);
@@ -28,6 +28,7 @@ export async function open(test, { pair = {}, width = 1280, height = 900, scheme
     reducedMotion: "reduce",
   });
   context.setDefaultTimeout(8000);
+  await context.addInitScript(script);
   const page = await context.newPage();
   const problems = [];
   page.on("console", (message) => {

@@ -61,6 +61,7 @@ test("a request in progress keeps its dialog, and is sent once", async (t) => {
   await button(dialog, "Do it: Pause").click();
   await button(dialog, "Requested…").waitFor();
   for (let at = 0; at < 3; at += 1) await page.keyboard.press("Escape");
+  await dialog.evaluate((it) => it.requestClose());
   assert.ok(await button(dialog, "Cancel").isDisabled());
   await page.keyboard.press("Enter");
   fake.tick(2);

@@ -116,6 +116,25 @@ for (const scheme of ["light", "dark"]) {
   });
 }
 
+for (const scheme of ["light", "dark"]) {
+  test(`borders of inputs have a contrast of at least 3 in the ${scheme} scheme`, async (t) => {
+    const { page } = await open(t, { scheme });
+    await button(page, "Snapshot: db on paris").click();
+    const poor = await page.evaluate(borders);
+    assert.deepEqual(poor, []);
+  });
+}
+
+test("the head of a small page scrolls away, and a slider reads out its value once", async (t) => {
+  const { page } = await open(t, { width: 600 });
+  const position = () => page.locator("header.top").evaluate((head) => getComputedStyle(head).position);
+  assert.equal(await position(), "static");
+  await page.setViewportSize({ width: 700, height: 900 });
+  assert.equal(await position(), "sticky");
+  assert.equal(await page.locator(".slider output").count(), 0);
+  assert.equal(await page.locator(".slider .chosen[aria-hidden=true]").count(), 4);
+});
+
 test("the chosen colours are kept", async (t) => {
   const { page, fake } = await open(t, { scheme: "light" });
   const ground = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
@@ -153,6 +172,22 @@ test("an update changes no text that is the same, and makes no element again", a
   );
   assert.deepEqual(made, []);
 });
+
+/** Inputs whose border has a contrast below 3 with what is around them; runs in the page. */
+function borders() {
+  const luminance = (text) => {
+    const [r, g, b] = text.match(/[\d.]+/g).map((value) => Number(value) / 255);
+    const channel = (value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
+  };
+  const inputs = [...document.querySelectorAll('select, input[type="text"], button:not(.primary, [aria-pressed="true"])')];
+  const ratios = inputs.map((input) => {
+    const { borderTopColor, backgroundColor } = getComputedStyle(input);
+    const [a, b] = [luminance(borderTopColor), luminance(backgroundColor)];
+    return { text: `${input.tagName} ${input.textContent}`, ratio: (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05) };
+  });
+  return ratios.length > 10 ? ratios.filter(({ ratio }) => ratio < 3) : ["no inputs"];
+}
 
 /** Texts whose contrast with what is behind them is below 4.5; runs in the page. */
 function contrasts() {

@@ -147,3 +147,66 @@ test("a counter that goes back gives a gap", async (t) => {
     "the gap",
   );
 });
+
+test("a daemon that started again gives a gap, although its counters are beyond the last ones", async (t) => {
+  const { page, fake, pair } = await open(t);
+  let started_ms = 0;
+  const status = pair.status.bind(pair);
+  pair.status = (node) => ({ ...status(node), daemon_uptime_seconds: (pair.time_ms - started_ms) / 1000 });
+  fake.tick(3);
+  const written = page.locator(".legend li", { hasText: "written by clients" });
+  await until(
+    () => written.textContent(),
+    (text) => text.endsWith("3.1 MiB/s"),
+    "the rate",
+  );
+  started_ms = pair.time_ms + 500;
+  fake.tick(1);
+  await until(
+    () => written.textContent(),
+    (text) => text.endsWith("–"),
+    "the gap",
+  );
+  fake.tick(1);
+  await until(
+    () => written.textContent(),
+    (text) => text.endsWith("3.1 MiB/s"),
+    "the rate",
+  );
+});
+
+test("the values of now are those of a node that responds, and a forecast without values has no table", async (t) => {
+  let known = true;
+  const { page, fake, pair } = await open(t, {
+    prepare: (pair) => {
+      const view = pair.view.bind(pair);
+      const forecast = { ...view().nodes[0].groups.db.forecast, source: "a plan" };
+      const values = Object.entries(forecast).filter(([name]) => !["source", "advice"].includes(name));
+      const none = { ...forecast, ...Object.fromEntries(values.map(([name]) => [name, null])) };
+      pair.view = () => {
+        const all = structuredClone(view());
+        for (const node of all.nodes) node.groups.db.forecast = known ? forecast : none;
+        return all;
+      };
+    },
+  });
+  fake.tick(3);
+  await page.locator(".legend li", { hasText: "mean of writes and flushes, last interval" }).waitFor();
+  const most = page.locator(".forecast tr", { hasText: "queue, most" }).locator("td");
+  await until(
+    () => most.nth(1).textContent(),
+    (text) => text === "3.1 MiB",
+    "the queue",
+  );
+  pair.press("kill", "paris");
+  fake.tick(1);
+  await until(
+    () => most.nth(1).textContent(),
+    (text) => text === "–",
+    "the queue",
+  );
+  known = false;
+  fake.tick(1);
+  await page.locator(".forecast table").waitFor({ state: "hidden" });
+  await shows(page, "Source: a plan");
+});
