@@ -62,7 +62,9 @@ export class Dialogs {
       input.field.addEventListener("input", show);
     }
     const kind = offer.advised ? "primary" : "";
-    form.run(`Do it: ${offer.label}`, kind, stake, () => this.send(asked, input?.field.value ?? null, false, form.dialog));
+    form.run(`Do it: ${offer.label}`, kind, stake, () =>
+      this.send(asked, input?.field.value ?? null, false, form.dialog),
+    );
   }
 
   /** Asks again, although data may be lost. Its hint is that of the command line: options that this dialog replaces. */
