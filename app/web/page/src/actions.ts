@@ -20,6 +20,8 @@ function button(ask: Ask, kind: string, suffix: boolean): Row<Asked> {
     update: (asked) => {
       current = asked;
       const { offer, node, group } = asked;
+      // What is for the worst case does not look like the next step.
+      setAttribute(root, "class", offer.action.includes(" --force") ? "" : kind);
       setText(root, suffix ? `${offer.label} on ${node}` : offer.label);
       setAttribute(root, "title", offer.effect);
       setAttribute(root, "aria-label", suffix ? null : `${offer.label}: ${group} on ${node}`);

@@ -40,21 +40,23 @@ export function facts(merged: Merged): Fact[] {
 }
 
 /** What the secondary does not have. */
-function missing({ group, at_ms }: Side, merged: Merged): Fact[] {
+function missing({ group }: Side, merged: Merged): Fact[] {
   const peer = group?.peer;
   if (!group || !peer) return [];
   const most = group.volumes.some((volume) => volume.dirty_bytes > 0) ? "at most " : "";
   const writes = group.lag.writes > 0 ? ` in ${count(group.lag.writes, "write")}` : "";
   const lag = `${most}${bytes(group.lag.bytes)}${writes}`;
+  // A primary without a consistent copy lacks data itself, and its peer has everything.
   if (group.role === "primary") {
-    return group.lag.bytes > 0 ? [[`not on ${peer.name}`, lag]] : [];
+    return group.lag.bytes > 0 ? [[group.consistent ? `not on ${peer.name}` : `not on ${group.node}`, lag]] : [];
   }
   if (peer.connection === "connected" || merged.sides.some(leads)) return [];
-  const age = peer.age_seconds === null ? "" : `, ${coarse(peer.age_seconds * 1000)} ago`;
+  if (peer.age_seconds === null)
+    return [[`not on ${group.node}`, `unknown: no message from ${peer.name} since this daemon started`]];
   const had = group.lag.bytes === 0 ? "nothing" : lag;
-  const last = peer.last_write_ms === null ? "" : `; its last write then: ${moment_near(peer.last_write_ms, at_ms)}`;
+  const age = coarse(peer.age_seconds * 1000);
   return [
-    [`not on ${group.node}`, `${had} when ${peer.name} reported last${age}; its later writes are not here${last}`],
+    [`not on ${group.node}`, `${had} when ${peer.name} reported last, ${age} ago; its later writes are not here`],
   ];
 }
 

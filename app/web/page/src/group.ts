@@ -140,8 +140,10 @@ class Resync {
       .filter(responds)
       .map((side) => side.group?.sync)
       .find((it) => it);
-    setHidden(this.root, !sync);
-    if (!sync) return;
+    // Before it begins there is nothing to say of its end.
+    const runs = sync && (sync.copied_bytes > 0 || sync.rate_bytes_per_second > 0 || sync.eta_seconds !== null);
+    setHidden(this.root, !runs);
+    if (!sync || !runs) return;
     this.bar.value = Math.min(1, sync.copied_bytes / Math.max(1, sync.to_copy_bytes));
     setText(this.text, progress(sync));
     setAttribute(this.text, "class", sync.converges ? null : "warn");
