@@ -151,15 +151,12 @@ fn a_queue_that_fills_and_a_resync_that_does_not_converge_are_alerts() {
         }
     }
     assert!(pair.daemon("paris").terminate().success());
-    // The queue fills again during the resync, or not; each begins and ends in turn.
+    // The queue may fill again during the resync; each alert begins and ends in turn.
     let edges = edges(&follower.wait_end());
     for alert in ["queue_full_within", "resync_not_converging"] {
         let own: Vec<bool> =
             edges.iter().filter(|edge| edge.0 == alert).map(|edge| edge.1 == true).collect();
-        assert!(!own.is_empty() && own.iter().step_by(2).all(|begun| *begun), "{edges:?}");
-        assert!(
-            own.len().is_multiple_of(2) && own.iter().skip(1).step_by(2).all(|begun| !begun),
-            "{edges:?}"
-        );
+        let turns: Vec<bool> = (0..own.len()).map(|n| n.is_multiple_of(2)).collect();
+        assert!(own.len() >= 2 && own == turns, "{alert}: {edges:?}");
     }
 }
