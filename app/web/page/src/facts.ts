@@ -104,6 +104,20 @@ function extras({ name, group, at_ms }: Side): Fact[] {
   if (run) all.push(["verify", `at volume ${run.volume}, ${bytes(run.compared_bytes)} of ${bytes(run.total_bytes)}`]);
   else if (stopped) all.push(["verify", `ended: ${stopped}`]);
   if (differing > 0) all.push(["differs", `${count(differing, "place")}, ${bytes(differing_bytes)}`]);
+  for (const { name: volume, verified } of group.volumes) {
+    if (!verified) continue;
+    const { at_ms: then, differed_bytes, repaired } = verified;
+    const differed = differed_bytes === 0 ? "nothing differed" : `${bytes(differed_bytes)} differed`;
+    all.push(["verified", `${volume} ${span(at_ms - then)} ago, ${differed}${repaired ? ", and were copied" : ""}`]);
+  }
+  if (group.restoring) {
+    const { snapshot, left_bytes, failed } = group.restoring;
+    const state = failed ? `stopped until the daemon of ${name} is restarted: ${failed}` : `${bytes(left_bytes)} left`;
+    all.push(["restoring", `from ${snapshot}, ${state}`]);
+  }
+  if (group.throttle.refused > 0) all.push(["refused", `${count(group.throttle.refused, "write")} failed at the full queue`]);
+  if (group.throttle.dropped > 0)
+    all.push(["dropped", `the full queue ${count(group.throttle.dropped, "time")}; only dirty regions were recorded`]);
   if (group.seeding) {
     const since = span(at_ms - group.seeding.since_ms);
     all.push([

@@ -158,7 +158,8 @@ export interface Group {
   mode: { requested: string; effective: string | null };
   volumes: Volume[];
   queue: Queue | null;
-  throttle: { waiting: number; count: number; total_seconds: number };
+  throttle: { waiting: number; count: number; total_seconds: number; refused: number; dropped: number };
+  restoring?: { snapshot: string; left_bytes: number; failed?: string } | null;
   answers: { writes: Times; flushes: Times } | null;
   lag: { bytes: number; seconds: number; writes: number };
   last_write_ms: number | null;
@@ -176,6 +177,7 @@ export interface Volume {
   member: string;
   member_state: string;
   members: Member[];
+  verified: { at_ms: number; differed_bytes: number; repaired: boolean } | null;
   copy_waits: string | null;
   dirty_bytes: number;
   clients: number;
