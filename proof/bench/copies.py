@@ -16,12 +16,13 @@
 The measurements of a round are interleaved, in another order each round. Build first:
 cargo build --release -p helio -p helio-bench
 """
-import argparse, json, os, platform, statistics, sys, threading, time
+import json, statistics, sys, threading, time
+import parts
 from clients import JOBS, own
 from door import Control, Nbd
-from report import close, spread
-from stage import PLACEMENTS, Failed, Stage, measure, resident
-from systems import Helio, Options
+from parts import turned
+from stage import Failed, resident
+from systems import Helio
 
 CHUNK = 64 << 10
 COPIES = 10
@@ -198,61 +199,20 @@ class Bench:
             self.down()
 
 
-def turned(kinds, n):
-    """Another order in each round."""
-    at = n % len(kinds)
-    order = kinds[at:] + kinds[:at]
-    return order if n % 2 == 0 else order[::-1]
-
-
 PARTS = ["cut", "touch", "absent", "memory"]
 
 
-def table(cells):
-    out = []
-    for part, rounds in cells.items():
-        out += [f"\n## {part}\n", "| figure | median (smallest..largest) |", "|---|---|"]
-        keys = [key for key, value in rounds[0].items() if isinstance(value, (int, float)) and key != "round"]
-        for key in sorted(keys):
-            values = [figures[key] for figures in rounds]
-            out.append(f"| {key} | {spread(values, 3 if max(values) < 100 else 0)} |")
-    return "\n".join(out)
-
-
 def arguments():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    names = lambda text: [name for name in text.split(",") if name]
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=2, help="of load")
-    parser.add_argument("--parts", type=names, default=PARTS, metavar="A,B", help=", ".join(PARTS))
-    parser.add_argument("--jobs", type=names, default=["w1", "w16"], metavar="A,B")
+    parser = parts.parser(__doc__, PARTS, 2, 1 << 10)
     parser.add_argument("--every", type=float, default=250, metavar="MS", help="time between two refreshes of the part cut")
-    parser.add_argument("--size-mib", type=int, default=1 << 10, help="of the volume, except of the part memory")
     parser.add_argument("--chunks", type=int, default=128 << 10, help="of the sparse volume of the part memory; each takes 68 KiB under --dir")
-    parser.add_argument("--placement", choices=list(PLACEMENTS), default="two")
-    parser.add_argument("--helio-config", default="", metavar="TOML", help=r"lines for every [node.X]; \n parts them")
-    parser.add_argument("--dir", default="/var/tmp", help="where the images lie: a file system with holes")
-    parser.add_argument("--programs", default="target/release", metavar="DIR")
-    parser.add_argument("--json", metavar="FILE", help="every measurement, for the record")
-    args = parser.parse_args()
-    for given, known in ((args.parts, PARTS), (args.jobs, ["w1", "w16"])):
-        if unknown := [name for name in given if name not in known]:
-            parser.error(f"`{unknown[0]}` is none of {', '.join(known)}")
-    args.client_spin_us = 0
-    return args
+    return parts.read(parser, PARTS)
 
 
 def main():
     args = arguments()
-    began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    stage = Stage(args.dir, MIB)
-    stage.cpus = PLACEMENTS[args.placement]
-    bench = Bench(stage, Options(os.path.abspath(args.programs), 0, args.helio_config, "", ""), args)
-    cells, failures = measure(args.rounds, stage, lambda _: args.parts, bench.run)
-    print(f"# Copies, {args.rounds} rounds, {began}\n\nLinux {platform.release()}, {os.cpu_count()} CPUs; members in "
-          f"{args.dir}; placement {args.placement}; {args.seconds:g} s of load")
-    print(table({part: rounds for part, rounds in cells.items() if rounds}))
-    return close(args, began, cells, failures)
+    bench_of = lambda stage, options: Bench(stage, options, args)
+    return parts.run("Copies", args, MIB, bench_of, f"{args.seconds:g} s of load")
 
 
 if __name__ == "__main__":

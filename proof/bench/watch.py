@@ -11,13 +11,13 @@
 The measurements of a round are interleaved, in another order each round. Build first:
 cargo build --release -p helio -p helio-bench
 """
-import argparse, os, platform, re, socket, subprocess, sys, threading, time
+import os, re, shutil, socket, subprocess, sys, threading, time
+import parts
 from clients import JOBS, own
-from copies import table, turned
 from door import Control, Nbd
-from report import close
-from stage import PLACEMENTS, Failed, Stage, free_port, measure, wait_for
-from systems import Helio, Options
+from parts import turned
+from stage import Failed, free_port, wait_for
+from systems import Helio
 
 MIB = 1 << 20
 GROUPS = [1, 16, 64]
@@ -103,7 +103,7 @@ class Bench:
             lines.append(f'[group.g{n}]\nnodes = ["one"]\n[group.g{n}.volume.data]\nsize = "1MiB"\nmembers.one = ["{image}"]\n')
         with open(self.stage.path("many.toml"), "w") as out:
             out.write("\n".join(lines))
-        subprocess.run(["rm", "-rf", self.stage.path("one")], check=True)
+        shutil.rmtree(self.stage.path("one"), ignore_errors=True)
         self.stage.start("primary", [self.helio, "daemon", "--node", "one", "--config", self.stage.path("many.toml"),
                                      "--state", self.stage.path("one")])
         wait_for("the node", lambda: Control(self.stage.path("one/control.sock")).connect() or True)
@@ -206,40 +206,20 @@ PARTS = ["status", "cpu", "data"]
 
 
 def arguments():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    names = lambda text: [name for name in text.split(",") if name]
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=3, help="of load of the part data")
+    parser = parts.parser(__doc__, PARTS, 3, 256)
     parser.add_argument("--span", type=float, default=20, metavar="SECONDS", help="of the part cpu")
     parser.add_argument("--load", type=int, default=200, metavar="WRITES", help="per second, of the part cpu")
-    parser.add_argument("--parts", type=names, default=PARTS, metavar="A,B", help=", ".join(PARTS))
-    parser.add_argument("--jobs", type=names, default=["w1", "w16"], metavar="A,B")
-    parser.add_argument("--size-mib", type=int, default=256, help="of the volume")
-    parser.add_argument("--placement", choices=list(PLACEMENTS), default="two")
-    parser.add_argument("--helio-config", default="", metavar="TOML", help=r"lines for every [node.X]; \n parts them")
-    parser.add_argument("--dir", default="/var/tmp", help="where the images lie")
-    parser.add_argument("--programs", default="target/release", metavar="DIR")
-    parser.add_argument("--json", metavar="FILE", help="every measurement, for the record")
-    args = parser.parse_args()
-    for given, known in ((args.parts, PARTS), (args.jobs, ["w1", "w16"])):
-        if unknown := [name for name in given if name not in known]:
-            parser.error(f"`{unknown[0]}` is none of {', '.join(known)}")
-    args.client_spin_us = 0
-    return args
+    return parts.read(parser, PARTS)
 
 
 def main():
     args = arguments()
-    began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    stage = Stage(args.dir, args.size_mib * MIB)
-    stage.cpus = PLACEMENTS[args.placement]
-    stage.clean()
-    bench = Bench(stage, Options(os.path.abspath(args.programs), 0, args.helio_config, "", ""), args)
-    cells, failures = measure(args.rounds, stage, lambda _: args.parts, bench.run)
-    print(f"# Watched, {args.rounds} rounds, {began}\n\nLinux {platform.release()}, {os.cpu_count()} CPUs; members in "
-          f"{args.dir}; placement {args.placement}; a status each second")
-    print(table({part: rounds for part, rounds in cells.items() if rounds}))
-    return close(args, began, cells, failures)
+
+    def bench_of(stage, options):
+        stage.clean()
+        return Bench(stage, options, args)
+
+    return parts.run("Watched", args, args.size_mib * MIB, bench_of, "a status each second")
 
 
 if __name__ == "__main__":

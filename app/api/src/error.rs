@@ -231,6 +231,15 @@ impl ApiError {
         }
     }
 
+    /// What the body of a response with an HTTP status beyond 299 reports.
+    #[must_use]
+    pub fn of_response(status: u16, body: &[u8]) -> Self {
+        serde_json::from_slice(body).unwrap_or_else(|_| {
+            let text = format!("the daemon sent status {status} without a reason");
+            Self::new(code::INTERNAL, text, "read the log of the daemon")
+        })
+    }
+
     /// A name that is omitted or not known; the hint lists those there are.
     #[must_use]
     pub fn name_one_of(code: &str, error: impl Into<String>, names: &[String]) -> Self {

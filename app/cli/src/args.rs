@@ -32,7 +32,7 @@ pub use adopt::Adoption;
 pub use advise::Advise;
 pub use check::Check;
 pub use copy::CopyOf;
-pub use dashboard::{Dashboard, Place};
+pub use dashboard::{Dashboard, OtherDaemon};
 pub use drill::Drill;
 pub use forecast::Forecast;
 pub(crate) use global::verb_of;

@@ -20,7 +20,7 @@ use transport::Transport;
 
 /// A stream of events is silent no longer than this while it lives: three of the daemon's signs of life.
 const SILENT_MOST: Duration = Duration::from_secs(30);
-/// The longest line of a stream; a real one has a dozen fields.
+/// The longest line of a stream. An event has about 20 fields.
 const LINE_BYTES_MAX: usize = 64 << 10;
 /// The longest response; a thousand groups have about 5 MB.
 const RESPONSE_BYTES_MAX: usize = 64 << 20;
@@ -255,11 +255,7 @@ impl Caller {
     }
 
     fn refused(&self, status: u16, body: &[u8]) -> ClientError {
-        let error = serde_json::from_slice(body).unwrap_or_else(|_| {
-            let text = format!("the daemon sent status {status} without a reason");
-            ApiError::new(code::INTERNAL, text, "read the log of the daemon")
-        });
-        ClientError::Refused(Box::new(error))
+        ClientError::Refused(Box::new(ApiError::of_response(status, body)))
     }
 
     fn lost(&self, asked: &str, why: &hyper::Error) -> ClientError {

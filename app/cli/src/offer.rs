@@ -33,9 +33,9 @@ pub(crate) fn stake(request: &Request, g: &GroupStatus) -> String {
         Request::Resync(wish) if wish.give_up_safe_copy => {
             format!("until the resync ends, {secondary} has no consistent copy")
         }
-        // The peer has what this primary lacks.
+        // Data that is missing on this primary is on the peer.
         Request::Resume | Request::Resync(_) if g.role == Role::Primary && !g.consistent => {
-            format!("nothing; {node} copies what it lacks from {peer}, and clients continue")
+            format!("nothing; missing data is copied from {peer} to {node}, and clients continue")
         }
         Request::Resume | Request::Resync(_) => format!(
             "until the resync ends, the copy on {secondary} is inconsistent; {secondary} preserves its last consistent copy, unless `safe-copy` is \"off\""
@@ -44,7 +44,9 @@ pub(crate) fn stake(request: &Request, g: &GroupStatus) -> String {
             format!("writes that only {node} has are saved, then overwritten with the copy of {peer}")
         }
         Request::Verify(wish) if wish.repair => {
-            format!("where the copies differ, the data of {peer} is overwritten")
+            format!(
+                "where the copies differ, the blocks of {node} overwrite those of {peer}, even if the blocks of {peer} are the correct ones"
+            )
         }
         Request::Verify(_) => {
             "nothing; both copies are read and compared over the link, and no data changes".into()
@@ -83,7 +85,7 @@ pub(crate) fn stake(request: &Request, g: &GroupStatus) -> String {
     }
 }
 
-/// The name of a snapshot that a view creates if nobody types another one: `top-20261120-213720`.
+/// The default name of a snapshot that a view creates: `top-20261120-213720`.
 pub(crate) fn snapshot_name(view: &str, now: WallTime) -> String {
     let moment: String = now.to_string().chars().filter(char::is_ascii_digit).collect();
     let (day, time) = moment.split_at(moment.len().min(8));
@@ -148,12 +150,12 @@ mod tests {
     }
 
     #[test]
-    fn a_primary_that_lacks_data_gets_it_from_its_peer() {
+    fn a_primary_without_its_data_gets_it_from_its_peer() {
         let mut group = sample::status().groups.remove(0);
         let (_, request) = Request::of_line("helio resync db").expect("a command");
         assert!(stake(&request, &group).contains("the copy on lyon is inconsistent"));
         group.consistent = false;
-        assert!(stake(&request, &group).contains("copies what it lacks from lyon"));
+        assert!(stake(&request, &group).contains("missing data is copied from lyon to paris"));
     }
 
     #[test]

@@ -114,8 +114,8 @@ impl Request {
     }
 }
 
-/// A directory that a daemon finds, too; none if it depends on where the command runs.
-fn from_the_root(dir: Option<PathBuf>) -> Option<Option<String>> {
+/// An absolute path as text; none for a relative one: a text has no working directory.
+fn only_absolute(dir: Option<PathBuf>) -> Option<Option<String>> {
     match dir {
         Some(dir) if dir.is_relative() => None,
         dir => Some(dir.map(|dir| dir.to_string_lossy().into_owned())),
@@ -127,7 +127,7 @@ fn of_verb(verb: Verb) -> Option<(Option<String>, Request)> {
         Verb::Pause(of) => (of.group, Request::Pause),
         Verb::Resume(wish) => (wish.of.group, Request::Resume),
         Verb::Resync(wish) => {
-            let save = from_the_root(wish.save)?;
+            let save = only_absolute(wish.save)?;
             let request = if wish.reverse {
                 Request::Reverse(ReverseRequest { full: wish.full, confirmed: false, save })
             } else {
@@ -145,7 +145,7 @@ fn of_verb(verb: Verb) -> Option<(Option<String>, Request)> {
         Verb::Demote(of) => (of.group, Request::Demote),
         Verb::Switch { of, force, .. } => (of.of.group, Request::Switch(SwitchRequest { force })),
         Verb::Resolve { of, discard, save, .. } => {
-            let save = from_the_root(save)?;
+            let save = only_absolute(save)?;
             (of.group, Request::Resolve(ResolveRequest { discard, confirmed: false, save }))
         }
         Verb::Verify { verb: Verify::Start(wish) } => {

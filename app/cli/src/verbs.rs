@@ -6,6 +6,7 @@
 use crate::args::{At, OfGroup, Promote, Resync, Resyncing};
 use crate::client::{Client, ClientError};
 use crate::confirm::Consent;
+use crate::offer::stake;
 use crate::request::Request;
 use crate::{roles, typed, wait, which};
 use anyhow::{Result, anyhow};
@@ -182,19 +183,18 @@ pub(crate) fn resync(at: &At, wish: Resync) -> Result<ExitCode> {
         let give_up_safe_copy = wish.give_up_safe_copy;
         // Without a peer nothing is at stake: the daemon refuses.
         let asks = full || give_up_safe_copy;
-        let peer = if asks { one_group(&client, &group)?.peer } else { None };
-        let peer = peer.map(|peer| peer.name);
-        if let Some(peer) = peer.as_ref().filter(|_| full) {
-            let stake = format!(
-                "the copy of {group} on {peer} is inconsistent until the resync ends, and cannot be promoted"
-            );
-            consent.get(&stake, &format!("overwrite the differing data on {peer}?"))?;
+        let request = Request::Resync(ResyncRequest { full, give_up_safe_copy });
+        let status = if asks { Some(one_group(&client, &group)?) } else { None };
+        if let Some(g) = &status
+            && let Some(peer) = &g.peer
+        {
+            let question = match full {
+                true => format!("overwrite the differing data on {}?", peer.name),
+                false => "resync without a safe copy?".to_owned(),
+            };
+            consent.get(&stake(&request, g), &question)?;
         }
-        if let Some(peer) = peer.as_ref().filter(|_| give_up_safe_copy) {
-            let stake = format!("until the resync ends, {peer} has no consistent copy of {group}");
-            consent.get(&stake, "resync without a safe copy?")?;
-        }
-        Request::Resync(ResyncRequest { full, give_up_safe_copy }).post(&client, &group)?
+        request.post(&client, &group)?
     };
     wait::finish(&client, at, &group, &done, (wait, json))
 }

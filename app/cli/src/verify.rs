@@ -4,6 +4,7 @@
 use crate::args::{At, Comparison, OfGroup, Verify};
 use crate::client::{Client, ClientError};
 use crate::confirm::Consent;
+use crate::offer::stake;
 use crate::render::{self, line};
 use crate::request::Request;
 use crate::verbs::{accepted, one_group, print, printed};
@@ -67,16 +68,12 @@ fn start(at: &At, wish: Comparison) -> Result<ExitCode> {
 
 /// Asks before the secondary's blocks are overwritten. Without a secondary, or on it, the daemon refuses.
 fn confirm(g: &GroupStatus, consent: Consent) -> Result<()> {
-    let GroupStatus { name, node, peer, .. } = g;
-    let Some(peer) = peer.as_ref().filter(|_| g.role == Role::Primary) else { return Ok(()) };
-    let peer = &peer.name;
-    let stake = format!(
-        "where the copies of {name} differ, the blocks of {node} overwrite those of {peer}, even if the blocks of {peer} are the correct ones"
-    );
-    consent.get(
-        &stake,
-        &format!("keep the copy of {node} and overwrite that of {peer} where they differ?"),
-    )
+    let Some(peer) = g.peer.as_ref().filter(|_| g.role == Role::Primary) else { return Ok(()) };
+    let (node, peer) = (&g.node, &peer.name);
+    let repair = Request::Verify(VerifyRequest { repair: true, ..VerifyRequest::default() });
+    let question =
+        format!("keep the copy of {node} and overwrite that of {peer} where they differ?");
+    consent.get(&stake(&repair, g), &question)
 }
 
 fn show(at: &At, of: OfGroup) -> Result<ExitCode> {

@@ -17,6 +17,8 @@ use tokio::time::timeout;
 
 /// Events remembered for readers who come back.
 const REMEMBERED: usize = 1024;
+/// The field of a group that names the hook that failed last: hooks report it, not a look at the group.
+pub(crate) const HOOK_FAILED: &str = "hook_failed";
 /// Events a reader may be behind.
 const BEHIND_MOST: usize = 256;
 /// A reader hears something at least so often, so that both sides notice a dead connection.
@@ -66,7 +68,12 @@ impl Hub {
                 Event { changed, why, ..inner.about(at, What::Change, &key) }
             }
         };
-        inner.objects.entry(key).or_default().extend(fields);
+        let mut fields = fields;
+        let kept = inner.objects.get(&key).and_then(|before| before.get(HOOK_FAILED)).cloned();
+        if let Some(kept) = kept {
+            fields.insert(HOOK_FAILED.to_owned(), kept);
+        }
+        inner.objects.insert(key, fields);
         inner.publish(event);
     }
 
@@ -305,7 +312,7 @@ mod tests {
         let key = ("db".to_owned(), Object::Group, "db".to_owned());
         let amend = |word: &str| {
             let word = Value::Word(word.to_owned());
-            hub.amend(&key, "hook_failed", |_| word, "because".to_owned());
+            hub.amend(&key, HOOK_FAILED, |_| word, "because".to_owned());
         };
         runtime().block_on(async {
             amend("too early");
@@ -321,6 +328,11 @@ mod tests {
             );
             let mut reader = hub.listen(None, None, false);
             assert_eq!(hear(&mut reader, 1).await, ["exists fence syncing"]);
+            // A group that is no longer served has other fields, and none of before.
+            let other = [("verdict".to_owned(), Value::Word("not-served".to_owned()))].into();
+            hub.tell(WallTime(1), key.clone(), other, None);
+            let mut reader = hub.listen(None, None, false);
+            assert_eq!(hear(&mut reader, 1).await, ["exists fence not-served"]);
         });
     }
 

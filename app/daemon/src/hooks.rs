@@ -7,7 +7,7 @@
 
 use crate::backend::Daemon;
 use crate::config::{Alert, HooksConfig};
-use crate::events::Hub;
+use crate::events::{HOOK_FAILED, Hub};
 use crate::shard::Ask;
 use helio_api::event::{Event, Object, Value};
 use helio_engine::HookQuestion;
@@ -184,7 +184,7 @@ impl Call {
             ended => format!("the hook {hook} failed: {ended}"),
         };
         let key = (group.clone(), Object::Group, group);
-        hub.amend(&key, "hook_failed", |before| hook_failed(before, hook, &ended), why);
+        hub.amend(&key, HOOK_FAILED, |before| hook_failed(before, hook, &ended), why);
     }
 
     async fn run_in_time(&self) -> Ended {

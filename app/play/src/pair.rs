@@ -5,7 +5,7 @@ use crate::NODES;
 use crate::clients::Clients;
 use crate::node::{MEMBER, Node};
 use crate::simulation::{Settings, Simulation};
-use helio_api::{ApiError, Status, code, paths};
+use helio_api::{ApiError, Status, paths};
 use helio_netmodel::{Ppm, Profile};
 use helio_units::{Bytes, Mode, Moment, Rate};
 use helio_world::{Response, World};
@@ -272,8 +272,9 @@ impl Pair {
 
     fn responded(&mut self, response: &Response) {
         let Some(mut asked) = self.asked.remove(&response.request()) else { return };
-        let in_use =
-            response.status() >= 400 && !asked.again && error_of(response.body()).code == "in-use";
+        let in_use = response.status() >= 400
+            && !asked.again
+            && ApiError::of_response(response.status(), response.body()).code == "in-use";
         if in_use {
             // As an operator who stops the applications first.
             asked.again = true;
@@ -303,7 +304,7 @@ impl Pair {
         }
         let done = || match &answer {
             Ok((0..400, _)) => Ok(()),
-            Ok((_, body)) => Err(error_of(body)),
+            Ok((status, body)) => Err(ApiError::of_response(*status, body)),
             Err(error) => Err(error.clone()),
         };
         // A caller that is gone waits for nothing.
@@ -363,12 +364,4 @@ fn config() -> String {
     out += &format!("[group.{GROUP}.volume.data]\nsize = \"{}MiB\"\nblank = true\n", SIZE.0 >> 20);
     out += &format!("members.{paris} = [\"{MEMBER}\"]\nmembers.{lyon} = [\"{MEMBER}\"]\n");
     out
-}
-
-/// The error in the body of a response.
-fn error_of(body: &[u8]) -> ApiError {
-    serde_json::from_slice(body).unwrap_or_else(|_| {
-        let text = String::from_utf8_lossy(body).into_owned();
-        ApiError::new(code::INTERNAL, text, "report this as a bug")
-    })
 }

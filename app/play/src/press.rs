@@ -19,19 +19,19 @@ impl Pair {
                 self.speed = *speed;
                 Ok(())
             }
-            Change::Set(NewSettings { mode: Some(mode), .. }) => {
+            Change::Set(new @ NewSettings { mode: Some(mode), .. }) => {
+                self.set(new);
                 let Some(primary) = self.primary() else {
                     let text = "the mode is not changed: no node is primary";
                     // The caller may be gone.
                     let _ = done.send(Err(ApiError::new(REFUSED, text, "promote a node first")));
                     return;
                 };
-                self.set(change);
                 let body = json!({ "mode": mode });
                 return self.ask(Asked::post(primary, paths::MODE, &body, Purpose::Change(done)));
             }
-            Change::Set(_) => {
-                self.set(change);
+            Change::Set(new) => {
+                self.set(new);
                 Ok(())
             }
             Change::Press(Button::FailOver) => return self.fail_over(done),
@@ -48,8 +48,7 @@ impl Pair {
     }
 
     /// Applies new settings of link and load.
-    fn set(&mut self, change: &Change) {
-        let Change::Set(new) = change else { return };
+    fn set(&mut self, new: &NewSettings) {
         let it = &mut self.settings;
         it.rtt_ms = new.rtt_ms.unwrap_or(it.rtt_ms);
         it.rate_mbit = new.rate_mbit.unwrap_or(it.rate_mbit);
@@ -82,7 +81,7 @@ impl Pair {
                 self.link_up = false;
                 self.world.cut(&self.nodes[0].machine, &self.nodes[1].machine);
             }
-            Button::Mend => {
+            Button::Restore => {
                 self.link_up = true;
                 self.world.heal(&self.nodes[0].machine, &self.nodes[1].machine);
             }
@@ -98,7 +97,7 @@ impl Pair {
             Button::FailDisk(node) => self.nodes[node].fail_disk(),
             Button::ReplaceDisk(node) => self.nodes[node].replace_disk(SIZE)?,
             Button::FailFlush(node) => self.nodes[node].fail_flush(),
-            Button::FailOver => {}
+            Button::FailOver => unreachable!("its answer comes from a daemon"),
             Button::Restart => self.restart()?,
         }
         Ok(())

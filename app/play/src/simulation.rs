@@ -109,7 +109,7 @@ pub enum Button {
     /// Cut the link in both directions.
     Cut,
     /// Let the link carry data again.
-    Mend,
+    Restore,
     /// Kill the daemon, as `kill -9` does.
     Kill(usize),
     /// Start the daemon.
@@ -140,7 +140,7 @@ struct Request {
 #[serde(rename_all = "kebab-case")]
 enum Press {
     Cut,
-    Mend,
+    Restore,
     Kill,
     Start,
     FailDisk,
@@ -179,7 +179,7 @@ fn button(press: Press, node: Option<String>) -> Result<Button, String> {
     };
     match press {
         Press::Cut => of_pair(Button::Cut),
-        Press::Mend => of_pair(Button::Mend),
+        Press::Restore => of_pair(Button::Restore),
         Press::FailOver => of_pair(Button::FailOver),
         Press::Restart => of_pair(Button::Restart),
         Press::Kill => named().map(Button::Kill),

@@ -37,7 +37,7 @@ fn a_pair_opens_reads_and_writes_nothing_of_this_machine() {
         let play = Play::start(1).expect("a pair");
         play.change(Change::Speed(60.0)).await.expect("set");
         let presses =
-            [Button::Cut, Button::Mend, Button::Kill(1), Button::Start(1), Button::FailDisk(0)];
+            [Button::Cut, Button::Restore, Button::Kill(1), Button::Start(1), Button::FailDisk(0)];
         for button in presses {
             play.change(Change::Press(button)).await.expect("done");
             let now = play.simulation().await.expect("it responds").time_ms;

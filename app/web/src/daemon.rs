@@ -78,6 +78,6 @@ pub trait Simulation: Send + Sync + 'static {
     /// Changes them by what the page sent, or says why not.
     fn change(&self, change: Vec<u8>) -> Changed<'_>;
 
-    /// Whether somebody looks at the page.
+    /// Whether a page is open.
     fn watched(&self, watched: bool);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the daemons report, at an interval while somebody looks, and what happens to them.
+//! The statuses of the daemons, requested at an interval while a page is open, and their events.
 
 use crate::daemon::{Ask, Daemon, Guide, Simulation};
 use crate::view::{Act, GroupView, NodeView, Offer, SnapshotView, View};
@@ -37,7 +37,7 @@ struct Looked {
     at: Instant,
 }
 
-/// A node as it was seen last.
+/// The last known state of a node.
 #[derive(Default)]
 struct Seen {
     /// The newest last.
@@ -64,7 +64,7 @@ pub struct Live {
     simulation: Option<Arc<dyn Simulation>>,
     interval: Duration,
     views: watch::Sender<Arc<str>>,
-    /// Somebody looks, or something was done: the next view does not wait.
+    /// A page was opened, or an action was carried out: the next view is made at once.
     refresh: Notify,
     happenings: Happenings,
 }
@@ -88,7 +88,7 @@ impl Live {
     /// Asks and follows, without end.
     pub async fn run(self: Arc<Self>) {
         let follows = (0..self.daemons.len()).map(|node| self.follow(node));
-        tokio::join!(self.look_on(), join_all(follows));
+        tokio::join!(self.poll_all(), join_all(follows));
     }
 
     /// The views from now on; the first one comes at once.
@@ -132,7 +132,9 @@ impl Live {
         self.refresh();
         match asked {
             Ok((status, body)) if (200..300).contains(&status) => (status, body),
-            Ok((status, body)) => (status, self.refusal(error_of(status, &body), act).await),
+            Ok((status, body)) => {
+                (status, self.refusal(ApiError::of_response(status, &body), act).await)
+            }
             Err(error) => (502, self.refusal(error, act).await),
         }
     }
@@ -153,7 +155,7 @@ impl Live {
         body.to_string().into_bytes()
     }
 
-    async fn look_on(&self) {
+    async fn poll_all(&self) {
         let mut nodes: Vec<Seen> = self.daemons.iter().map(|_| Seen::default()).collect();
         let mut time = None;
         loop {
@@ -166,7 +168,7 @@ impl Live {
             }
             let began = Instant::now();
             let looking =
-                self.daemons.iter().zip(&mut nodes).map(|(daemon, seen)| seen.look(daemon));
+                self.daemons.iter().zip(&mut nodes).map(|(daemon, seen)| seen.poll(daemon));
             join_all(looking).await;
             let simulation = match &self.simulation {
                 Some(simulation) => simulation.show().await,
@@ -268,7 +270,7 @@ impl Live {
         if kept.len() > HAPPENINGS_MOST {
             kept.pop_front();
         }
-        // Without a page nobody receives it.
+        // Without an open page there is no receiver.
         let _ = self.happenings.fresh.send(text);
     }
 }
@@ -285,7 +287,7 @@ impl Seen {
     }
 
     /// Asks for the status, and takes it if it arrives soon. One that takes longer is taken at a later look.
-    async fn look(&mut self, daemon: &Arc<dyn Daemon>) {
+    async fn poll(&mut self, daemon: &Arc<dyn Daemon>) {
         let asking = self.asking.get_or_insert_with(|| {
             let daemon = Arc::clone(daemon);
             tokio::spawn(async move {
@@ -375,7 +377,7 @@ async fn ask<T: serde::de::DeserializeOwned>(
 ) -> Result<T, ApiError> {
     let (status, body) = daemon.ask(Ask::get(path)).await?;
     if !(200..300).contains(&status) {
-        return Err(error_of(status, &body));
+        return Err(ApiError::of_response(status, &body));
     }
     serde_json::from_slice(&body).map_err(|error| {
         ApiError::new(
@@ -383,13 +385,6 @@ async fn ask<T: serde::de::DeserializeOwned>(
             format!("the response of {} is invalid: {error}", daemon.label()),
             "use the same version of helio as the daemon",
         )
-    })
-}
-
-fn error_of(status: u16, body: &[u8]) -> ApiError {
-    serde_json::from_slice(body).unwrap_or_else(|_| {
-        let text = format!("the daemon sent status {status} without a reason");
-        ApiError::new(code::INTERNAL, text, "read the log of the daemon")
     })
 }
 

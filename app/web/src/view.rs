@@ -68,7 +68,7 @@ pub struct Offer {
 pub struct Input {
     /// What it is.
     pub label: String,
-    /// What it is if nobody changes it.
+    /// Its default.
     pub value: String,
     /// A regular expression that it matches.
     pub pattern: String,
@@ -106,7 +106,7 @@ pub struct Forecast {
 pub struct Advice {
     /// The rule.
     pub label: String,
-    /// `change`, `watch`, `well` or `unknown`.
+    /// `change` or `watch`.
     pub verdict: String,
     /// What was found.
     pub what: String,
@@ -128,7 +128,7 @@ pub struct SnapshotView {
     pub missing: Option<String>,
 }
 
-/// An action that somebody confirmed on the page.
+/// An action that was confirmed on the page.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Act {

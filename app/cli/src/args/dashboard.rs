@@ -16,12 +16,12 @@ const LOCAL_6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
 /// What is shown, and where.
 #[derive(Clone, Debug, Args)]
 pub struct Dashboard {
-    /// Show this daemon, too; may be repeated.
+    /// Also show this daemon; may be repeated.
     ///
     /// A state directory; or HOST:PORT,SERVER-KEY,KEY-FILE for a remote daemon, as for --host, --server-key and --key.
-    #[arg(long, value_name = "NODE", value_parser = place)]
-    pub with: Vec<Place>,
-    /// Address to listen on; only addresses of this host. Port 0 is a free one.
+    #[arg(long, value_name = "NODE", value_parser = other_daemon)]
+    pub with: Vec<OtherDaemon>,
+    /// Loopback address and port: 127.0.0.1 or [::1]; port 0 selects a free port.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0", value_parser = loopback)]
     pub listen: SocketAddr,
     /// Time between two requests of the status, 100ms to 1h.
@@ -33,32 +33,21 @@ pub struct Dashboard {
     /// Show a simulated pair, with controls for link, load and faults; no daemon is needed.
     #[arg(long, conflicts_with_all = ["with", "forecast"])]
     pub simulate: bool,
-    /// Seed of the simulation's chance; default 1.
+    /// Seed of the simulation's random numbers; default 1.
     #[arg(long, value_name = "NUMBER", requires = "simulate")]
     pub seed: Option<u64>,
 }
 
 /// A daemon beside the one of the global options.
 #[derive(Clone, Debug)]
-pub enum Place {
+pub enum OtherDaemon {
     /// On this host.
     State(PathBuf),
     /// On another host.
     Remote(Remote),
 }
 
-impl Place {
-    /// The daemon, with the `--timeout` of the command line.
-    #[must_use]
-    pub fn at(&self, at: &At) -> At {
-        match self {
-            Self::State(state) => At { state: state.clone(), remote: None, ..at.clone() },
-            Self::Remote(remote) => At { remote: Some(remote.clone()), ..at.clone() },
-        }
-    }
-}
-
-impl Place {
+impl OtherDaemon {
     /// The global options that name this daemon.
     #[must_use]
     pub fn options(&self) -> String {
@@ -69,16 +58,25 @@ impl Place {
             }
         }
     }
+
+    /// The daemon, with the `--timeout` of the command line.
+    #[must_use]
+    pub fn at(&self, at: &At) -> At {
+        match self {
+            Self::State(state) => At { state: state.clone(), remote: None, ..at.clone() },
+            Self::Remote(remote) => At { remote: Some(remote.clone()), ..at.clone() },
+        }
+    }
 }
 
-fn place(text: &str) -> Result<Place, String> {
+fn other_daemon(text: &str) -> Result<OtherDaemon, String> {
     let parts: Vec<&str> = text.split(',').collect();
     match parts[..] {
-        [state] if !state.is_empty() => Ok(Place::State(state.into())),
+        [state] if !state.is_empty() => Ok(OtherDaemon::State(state.into())),
         [address, server_key, key] if !key.is_empty() => {
             let invalid = |error| format!("the public key of the node is invalid: {error}");
             let server_key = server_key.parse().map_err(invalid)?;
-            Ok(Place::Remote(Remote { host: host(address)?, key: key.into(), server_key }))
+            Ok(OtherDaemon::Remote(Remote { host: host(address)?, key: key.into(), server_key }))
         }
         _ => Err("expected a state directory, or HOST:PORT,SERVER-KEY,KEY-FILE as for --host, --server-key and --key"
             .to_owned()),
@@ -86,8 +84,8 @@ fn place(text: &str) -> Result<Place, String> {
 }
 
 fn loopback(text: &str) -> Result<SocketAddr, String> {
-    let expected = "expected ADDRESS:PORT with an address of this host alone, for example 127.0.0.1:7180; \
-                    for another host, forward the port with ssh -L";
+    let expected = "expected 127.0.0.1:PORT or [::1]:PORT, for example 127.0.0.1:7180; to use the dashboard from another host, \
+                    forward the port with ssh -L";
     text.parse()
         .ok()
         .filter(|address: &SocketAddr| [LOCAL_4, LOCAL_6].contains(&address.ip()))
@@ -114,11 +112,11 @@ mod tests {
     #[test]
     fn a_node_is_a_directory_or_an_address_with_a_key() {
         assert!(
-            matches!(place("/var/lib/lyon"), Ok(Place::State(dir)) if dir == Path::new("/var/lib/lyon"))
+            matches!(other_daemon("/var/lib/lyon"), Ok(OtherDaemon::State(dir)) if dir == Path::new("/var/lib/lyon"))
         );
-        assert!(place("lyon:7131,nonsense,k").is_err_and(|why| why.contains("public key")));
+        assert!(other_daemon("lyon:7131,nonsense,k").is_err_and(|why| why.contains("public key")));
         for text in ["lyon:7131,nonsense", "", "a,b,", "a,b,c,d"] {
-            assert!(place(text).is_err_and(|why| why.contains("KEY-FILE")), "{text}");
+            assert!(other_daemon(text).is_err_and(|why| why.contains("KEY-FILE")), "{text}");
         }
     }
 }

@@ -74,9 +74,9 @@ pub enum Verb {
     },
     /// Show groups live in a browser, with plots and actions.
     ///
-    /// Prints the address of a page and serves it on this host alone, until it is interrupted. Each action of the page runs the command of the
-    /// same name, after it has shown what the command does and what is at stake. The address contains a random token; anyone who has it can
-    /// run the actions.
+    /// Serves a page on loopback and prints its address. Ctrl-C ends the command. Each action of the page runs the command of the same name;
+    /// before that, the page shows what the command does and what is at stake. The address contains a random token; anyone who has the
+    /// address can run the actions.
     Dashboard(Dashboard),
     /// Reload the configuration file and apply changes that need no restart.
     Apply {

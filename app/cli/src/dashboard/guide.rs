@@ -14,6 +14,8 @@ use std::sync::{Mutex, PoisonError};
 
 /// The names of snapshots, as a pattern of a browser.
 const NAME: &str = r"[A-Za-z0-9][A-Za-z0-9_.:\-]{0,62}";
+/// The same for people.
+const NAME_RULE: &str = "use up to 63 letters, digits, `-`, `_`, `.` and `:`, beginning with a letter or a digit; `safe-copy` is reserved";
 /// What stands for the node in advice that is for either of them.
 const EITHER: &str = "--discard NODE";
 /// What stands for a name in texts.
@@ -121,10 +123,14 @@ impl Guide for Commands {
             Some(name) if act.action.ends_with('@') && CopyName::new(name).is_some() => {
                 format!("{}{name}", act.action)
             }
-            Some(_) => return Err(invalid("the name of the snapshot is invalid")),
+            Some(name) => {
+                let text = format!("`{name}` is no name of a snapshot of group {}", act.group);
+                return Err(ApiError::new(code::BAD_REQUEST, text, NAME_RULE));
+            }
         };
-        let known = self.known(&line).filter(|known| known.group == act.group);
-        let Some(Known { request, .. }) = known else {
+        // Lines of a page are not kept: only those of statuses are few.
+        let asked = Request::of_line(&line).filter(|(group, _)| *group == act.group);
+        let Some((_, request)) = asked else {
             let text = format!("the page does not run `{line}` on group {}", act.group);
             return Err(invalid(&text));
         };
@@ -303,6 +309,20 @@ mod tests {
         let advised: Vec<&str> =
             offers.iter().filter(|it| it.advised).map(|it| it.action.as_str()).collect();
         assert_eq!(advised, ["helio resolve db --discard paris"]);
+    }
+
+    #[test]
+    fn the_pattern_of_names_is_the_rule_of_names() {
+        let classes = NAME.trim_start_matches('[').trim_end_matches("{0,62}").split("][");
+        let [first, rest] = classes.collect::<Vec<_>>()[..] else { panic!("{NAME}") };
+        assert_eq!(CopyName::BYTES_MAX, 63);
+        let letters = |c: char| c.is_ascii_alphanumeric();
+        assert_eq!((first, rest), ("A-Za-z0-9", r"A-Za-z0-9_.:\-]"));
+        for c in (0..128).map(char::from) {
+            assert_eq!(CopyName::new(&c.to_string()).is_some(), letters(c), "{c:?}");
+            let inside = letters(c) || "_.:-".contains(c);
+            assert_eq!(CopyName::new(&format!("x{c}x")).is_some(), inside, "{c:?}");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ mod guide;
 mod node;
 mod simulated;
 
-use crate::args::{At, Dashboard, Place};
+use crate::args::{At, Dashboard, OtherDaemon};
 use crate::client::Client;
 use crate::failure::failed;
 use crate::signals::{Signals, Waited};
@@ -50,7 +50,7 @@ pub(crate) fn run(at: &At, wish: &Dashboard) -> Result<ExitCode> {
     let (stop, stopping) = watch::channel(false);
     let served = async {
         let listener = TcpListener::bind(wish.listen).await;
-        let cannot = format!("{} cannot be listened on", wish.listen);
+        let cannot = format!("cannot listen on {}", wish.listen);
         let listener = listener.map_err(failed(cannot, LISTEN))?;
         let address = listener.local_addr()?;
         announce(address, &token)?;
@@ -61,7 +61,7 @@ pub(crate) fn run(at: &At, wish: &Dashboard) -> Result<ExitCode> {
     let mut served = std::pin::pin!(served);
     match signals.within(Duration::MAX, served.as_mut()) {
         Waited::Ended(ended) => ended?,
-        Waited::Late => return Err(anyhow!("the clock ended\n  hint: start it again")),
+        Waited::Late => unreachable!("there is no limit"),
         Waited::Signal(_) => {
             stop.send_replace(true);
             // A page that does not read is left.
@@ -74,7 +74,7 @@ pub(crate) fn run(at: &At, wish: &Dashboard) -> Result<ExitCode> {
 }
 
 /// The daemons that run.
-fn real(at: &At, with: &[Place]) -> Result<Vec<Arc<dyn Daemon>>> {
+fn real(at: &At, with: &[OtherDaemon]) -> Result<Vec<Arc<dyn Daemon>>> {
     let places: Vec<At> = once(at.clone()).chain(with.iter().map(|place| place.at(at))).collect();
     someone_responds(&places)?;
     let options = once(None).chain(with.iter().map(|place| Some(place.options())));
@@ -82,14 +82,14 @@ fn real(at: &At, with: &[Place]) -> Result<Vec<Arc<dyn Daemon>>> {
     nodes.map(|(at, options)| Ok(Arc::new(Node::new(at, options)?) as Arc<dyn Daemon>)).collect()
 }
 
-/// Where no daemon responds it ends as every command does; what one of them lacks is shown on the page.
+/// Checks that a daemon responds, and that no node is named twice. A single daemon that does not respond is shown on the page.
 fn someone_responds(places: &[At]) -> Result<()> {
     let (mut failed, mut nodes) = (None, Vec::new());
     for at in places {
         match Client::new(at)?.get::<Status>(&status_path(None)) {
             Ok(Status { node, .. }) if nodes.contains(&node) => {
                 return Err(anyhow!(
-                    "two daemons of the command line are those of node {node}\n  hint: give each node once"
+                    "the command line names node {node} twice\n  hint: name each node once"
                 ));
             }
             Ok(Status { node, .. }) => nodes.push(node),

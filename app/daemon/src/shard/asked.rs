@@ -81,7 +81,9 @@ impl<D: Driver> Shard<D> {
     fn shown(&mut self, of: &Shown, now: Moment) -> ShownGroups {
         let served: Vec<usize> = match of {
             Shown::Group(group) => self.find(group).into_iter().collect(),
-            Shown::From(place) => self.served().skip_while(|n| n < place).collect(),
+            Shown::From(place) => {
+                self.served().skip_while(|n| n < place).take(SHOWN_MOST + 1).collect()
+            }
         };
         let next = served.get(SHOWN_MOST).copied();
         let groups = served.into_iter().take(SHOWN_MOST).filter_map(|n| self.show(n)).collect();

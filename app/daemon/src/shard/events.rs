@@ -60,9 +60,15 @@ impl Watch {
     }
 
     /// Tells what changed since the last look; looks only, where nothing did.
-    pub(crate) fn look(&mut self, index: usize, group: &Group, clients: &Clients, clock: &Clock) {
+    pub(crate) fn look(
+        &mut self,
+        index: usize,
+        group: &Group,
+        clients: &Clients,
+        (clock, now): (&Clock, Moment),
+    ) {
         let words = group.engine.view().words();
-        let edges = self.edges(index, group, &words, clock.now());
+        let edges = self.edges(index, group, &words, now);
         let volumes = || (0..group.volumes.len() as u16).map(VolumeIndex);
         let count = |volume| clients.count(index, volume);
         let drill = group.drills.as_ref().map(|drills| drills.last.at_ms);
@@ -76,7 +82,7 @@ impl Watch {
         }
         let seen = Seen { words, clients: volumes().map(count).collect(), drill };
         let shown = show::group(group, clock, |volume| (seen.clients[usize::from(volume.0)], None));
-        let at = clock.wall(clock.now());
+        let at = clock.wall(now);
         let tell = |object, name: &str, fields, why: &str| {
             let key = (group.name.clone(), object, name.to_owned());
             self.hub.tell(at, key, fields, Some(why.to_owned()));

@@ -191,13 +191,13 @@ impl<D: Driver> Shard<D> {
     }
 
     /// Notices what a turn changed about a group.
-    fn look_at(&mut self, index: usize) {
+    fn look_at(&mut self, index: usize, now: Moment) {
         let group = &self.groups[index];
         self.clients.role_seen(index, group.engine.view().is_primary(), &mut self.driver);
         self.attached.role_seen(index, &group.engine, &mut self.driver);
         let Self { groups, watch, clients, clock, .. } = self;
         groups[index].guarded(|group| {
-            watch.look(index, group, clients, clock);
+            watch.look(index, group, clients, (clock, now));
             group.keep_verified();
         });
         self.go_on_releasing(index);

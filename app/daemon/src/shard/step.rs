@@ -148,7 +148,7 @@ impl<D: Driver> Shard<D> {
             }
             self.turn_group(index, now);
             if !self.end_failed(index, now) {
-                self.look_at(index);
+                self.look_at(index, now);
             }
             self.look_at_copies(index, now);
             if self.groups[index].link.is_starving() {

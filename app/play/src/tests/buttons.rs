@@ -45,7 +45,7 @@ fn draw(dice: &mut Dice, weak: Weak) -> Change {
             set(NewSettings { mode: Some(modes[dice.below(4) as usize]), ..nothing })
         }
         6 | 7 => Change::Press(Button::Cut),
-        8 | 9 => Change::Press(Button::Mend),
+        8 | 9 => Change::Press(Button::Restore),
         10 => Change::Press(Button::Kill(node)),
         11 | 12 => Change::Press(Button::Start(node)),
         13 => Change::Press(Button::FailDisk(disk)),
@@ -67,7 +67,7 @@ fn repair(pair: &mut Pair) {
         mode: None,
     };
     pair.make(set(first)).expect("set");
-    pair.button(Button::Mend).expect("mended");
+    pair.button(Button::Restore).expect("restored");
     for node in [PARIS, LYON] {
         // Refused if the disk works, or the daemon runs.
         let _ = pair.button(Button::ReplaceDisk(node));
@@ -99,7 +99,7 @@ fn operate(pair: &mut Pair, round: u32) {
                 promote(pair, node);
             }
             Err(_) if round % 4 == 3 => {
-                // Its disk does not come back: the other copy counts, whatever it lacks.
+                // Its disk does not come back: the other copy counts, also if data is missing from it.
                 let _ = pair.button(Button::Kill(node));
                 let _ = pair.button(Button::Start(node));
                 pair.pass(Duration::from_secs(5), || true);

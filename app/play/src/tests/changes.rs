@@ -17,7 +17,7 @@ fn changes_are_read_as_the_page_sends_them() {
     assert_eq!(read(r#"{"speed": 4}"#), Ok(Change::Speed(4.0)));
     let pressed = [
         ("cut", None, Button::Cut),
-        ("mend", None, Button::Mend),
+        ("restore", None, Button::Restore),
         ("kill", Some("paris"), Button::Kill(PARIS)),
         ("start", Some("lyon"), Button::Start(LYON)),
         ("fail-disk", Some("lyon"), Button::FailDisk(LYON)),

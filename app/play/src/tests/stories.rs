@@ -36,7 +36,7 @@ fn the_same_seed_gives_the_same_counters() {
 }
 
 #[test]
-fn a_cut_link_makes_regions_dirty_and_a_mended_one_clean() {
+fn a_cut_link_makes_regions_dirty_and_a_restored_one_clean() {
     let mut pair = pair(2);
     pair.button(Button::Cut).expect("cut");
     pair.wait_for_state(PARIS, State::Logging);
@@ -45,7 +45,7 @@ fn a_cut_link_makes_regions_dirty_and_a_mended_one_clean() {
     pair.pass(Duration::from_secs(10), || true);
     assert!(dirty(&mut pair) > first, "dirty regions grow");
     assert!(!pair.look_now().link_up);
-    pair.button(Button::Mend).expect("mended");
+    pair.button(Button::Restore).expect("restored");
     pair.wait_in_sync(PARIS);
     pair.make(set(NewSettings { writes_per_second: Some(0.0), ..NewSettings::default() }))
         .expect("set");
@@ -92,7 +92,7 @@ fn clients_go_on_at_the_node_that_takes_over_and_the_old_primary_gives_up_its_wr
     assert!(pair.look_now().clients.starts_with("The clients have no node"));
     pair.button(Button::FailOver).expect("promoted");
     pair.wait_served(LYON);
-    pair.button(Button::Mend).expect("mended");
+    pair.button(Button::Restore).expect("restored");
     pair.button(Button::Start(PARIS)).expect("started");
     // Paris acknowledged writes that lyon never received.
     pair.wait("the split brain is found", |pair| {

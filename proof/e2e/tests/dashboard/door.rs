@@ -114,9 +114,9 @@ fn it_listens_on_this_host_alone() {
     assert!(refused.contains("127.0.0.1"), "{refused}");
     let paris = pair.state("paris").display().to_string();
     let twice = pair.helio("paris", &["dashboard", "--with", &paris]).expect_failure();
-    assert!(twice.contains("those of node paris"), "{twice}");
+    assert!(twice.contains("names node paris twice"), "{twice}");
     let taken = Dashboard::start(&pair, ["paris", "lyon"], &[]);
     let (host, _) = taken.parts();
     let refused = pair.helio("paris", &["dashboard", "--listen", host]).expect_failure();
-    assert!(refused.contains("cannot be listened on") && refused.contains("hint: "), "{refused}");
+    assert!(refused.contains("cannot listen on") && refused.contains("hint: "), "{refused}");
 }
