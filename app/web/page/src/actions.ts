@@ -60,7 +60,7 @@ export class Next {
   }
 
   update(merged: Merged): void {
-    // A group that is well needs no line that says so.
+    // A group that is OK and has nothing to do shows no next step.
     setHidden(this.root, merged.word === "ok" && merged.next.every(({ text }) => isIdle(text)));
     this.rows.update(merged.next.map((advised, at) => [`${at} ${advised.nodes.join("\n")}`, { advised, group: merged.name }]));
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // An action is confirmed in a dialog. What the daemon reports at stake is confirmed in a second one, by another gesture.
 
-import { el, id, setHidden, setProse, setText } from "./dom";
+import { el, id, paragraph, setHidden, setProse, setText } from "./dom";
 import { post } from "./live";
 import type { Messages, NodeButton } from "./messages";
 import { clean } from "./text";
@@ -229,12 +229,6 @@ function refocus(opener: Element | null, home: HTMLElement | null): void {
     if (document.activeElement === opener) return;
   }
   home?.focus();
-}
-
-function paragraph(text: string): HTMLElement {
-  const element = el("p");
-  setProse(element, text);
-  return element;
 }
 
 function row(label: string, content: HTMLElement): HTMLElement {

@@ -60,6 +60,13 @@ export function setProse(element: Element, text: string): void {
   );
 }
 
+/** A paragraph of prose. */
+export function paragraph(text: string): HTMLElement {
+  const element = el("p");
+  setProse(element, text);
+  return element;
+}
+
 /** What is made for one item of a list. */
 export interface Row<T> {
   readonly root: Element;

@@ -2,11 +2,11 @@
 // What a decision needs about a group, in labelled rows: the words of `helio status GROUP`.
 
 import { el, Rows, setHidden, setProse, setText } from "./dom";
-import { leads, responds, type Merged, type Side } from "./model";
-import { bytes, coarse, count, moment_near, percent, rate, seconds, span } from "./text";
+import { isPrimary, primaryOf, responds, type Merged, type Side } from "./model";
+import { bytes, coarse, count, momentNear, percent, rate, seconds, span } from "./text";
 import type { DrillResult, Group, Sync } from "./types";
 
-export type Fact = readonly [label: string, text: string];
+type Fact = readonly [label: string, text: string];
 
 /** `460 MiB of 1 GiB copied (44 %), 87.7 MiB/s, done in 6.4 s`. */
 export function progress(sync: Sync): string {
@@ -17,7 +17,7 @@ export function progress(sync: Sync): string {
   return `${bytes(sync.copied_bytes)} of ${bytes(sync.to_copy_bytes)} copied (${share})${sent}, ${rate(sync.rate_bytes_per_second)}, ${ends}`;
 }
 
-export function facts(merged: Merged): Fact[] {
+function facts(merged: Merged): Fact[] {
   const up = merged.sides.filter(responds);
   const all: Fact[] = [];
   for (const side of merged.sides) {
@@ -29,12 +29,12 @@ export function facts(merged: Merged): Fact[] {
   all.push(...[...faults].map((fault): Fact => ["fault", fault]));
   if (merged.word === "split-brain") all.push(...only(merged, up));
   else for (const side of up) all.push(...missing(side, merged));
-  const primary = up.find(leads);
+  const primary = primaryOf(merged);
   for (const side of up) {
     const { group } = side;
     if (group?.peer && group.peer.connection !== "connected") all.push([`link of ${side.name}`, group.peer.reason]);
   }
-  if (primary?.group) all.push(...flow(primary.group));
+  if (primary) all.push(...flow(primary));
   for (const side of up) all.push(...extras(side));
   return all;
 }
@@ -50,7 +50,7 @@ function missing({ group }: Side, merged: Merged): Fact[] {
   if (group.role === "primary") {
     return group.lag.bytes > 0 ? [[group.consistent ? `not on ${peer.name}` : `not on ${group.node}`, lag]] : [];
   }
-  if (peer.connection === "connected" || merged.sides.some(leads)) return [];
+  if (peer.connection === "connected" || merged.sides.some(isPrimary)) return [];
   if (peer.age_seconds === null)
     return [[`not on ${group.node}`, `unknown: no message from ${peer.name} since this daemon started`]];
   const had = group.lag.bytes === 0 ? "nothing" : lag;
@@ -66,17 +66,18 @@ function only(merged: Merged, up: Side[]): Fact[] {
     const label = `only ${side.name}`;
     const { group } = side;
     if (group?.role === "primary" && responds(side)) {
-      const written =
-        group.last_write_ms === null ? "" : `, last write ${moment_near(group.last_write_ms, side.at_ms)}`;
-      return [label, `at most ${bytes(group.lag.bytes)}${written}`];
+      return [label, `at most ${bytes(group.lag.bytes)}${lastWrite(group.last_write_ms, side.at_ms)}`];
     }
     const reporter = up.find((other) => other.group?.peer?.name === side.name);
     const peer = reporter?.group?.peer;
     if (!peer || peer.only_there_bytes === null) return [label, "unknown"];
-    const written =
-      peer.last_write_ms === null ? "" : `, last write ${moment_near(peer.last_write_ms, reporter.at_ms)}`;
+    const written = lastWrite(peer.last_write_ms, reporter.at_ms);
     return [label, `at most ${bytes(peer.only_there_bytes)}${written}, as it reported last`];
   });
+}
+
+function lastWrite(at_ms: number | null, now: number): string {
+  return at_ms === null ? "" : `, last write ${momentNear(at_ms, now)}`;
 }
 
 /** Mode, and writes that wait. */
@@ -115,9 +116,10 @@ function extras({ name, group, at_ms }: Side): Fact[] {
     const state = failed ? `stopped until the daemon of ${name} is restarted: ${failed}` : `${bytes(left_bytes)} left`;
     all.push(["restoring", `from ${snapshot}, ${state}`]);
   }
-  if (group.throttle.refused > 0) all.push(["refused", `${count(group.throttle.refused, "write")} failed at the full queue`]);
-  if (group.throttle.dropped > 0)
-    all.push(["dropped", `the full queue ${count(group.throttle.dropped, "time")}; only dirty regions were recorded`]);
+  const { refused, dropped } = group.throttle;
+  if (refused > 0) all.push(["refused", `${count(refused, "write")} failed at the full queue`]);
+  if (dropped > 0)
+    all.push(["dropped", `the full queue ${count(dropped, "time")}; only dirty regions were recorded`]);
   if (group.seeding) {
     const since = span(at_ms - group.seeding.since_ms);
     all.push([
@@ -130,7 +132,7 @@ function extras({ name, group, at_ms }: Side): Fact[] {
     const state = sound ? "preserved" : "damaged";
     all.push([
       "safe copy",
-      `${state} on ${name}, from ${moment_near(since_ms, at_ms)}; ${bytes(kept_bytes)} were overwritten since`,
+      `${state} on ${name}, from ${momentNear(since_ms, at_ms)}; ${bytes(kept_bytes)} were overwritten since`,
     ]);
   }
   if (group.lease) {

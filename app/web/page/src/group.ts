@@ -5,7 +5,7 @@ import { Actions, Next, type Ask } from "./actions";
 import { el, id, Rows, setAttribute, setHidden, setProse, setText, type Row } from "./dom";
 import { Facts, progress } from "./facts";
 import { History } from "./history";
-import { responds, type Kept, type Merged } from "./model";
+import { copiedShare, syncOf, type Kept, type Merged } from "./model";
 import { ForecastTable, Plots } from "./plots";
 import { bytes, moment, since, title, tone } from "./text";
 import { Topology } from "./topology";
@@ -30,7 +30,7 @@ export function setTone(element: HTMLElement, word: string): void {
   setAttribute(element, "class", `verdict ${tone(word)}`);
 }
 
-export class GroupView implements Row<Shown> {
+export class GroupSection implements Row<Shown> {
   readonly root = el("section", { class: "group" });
   readonly anchor = id();
   private readonly history = new History();
@@ -136,15 +136,12 @@ class Resync {
   }
 
   update(merged: Merged): void {
-    const sync = merged.sides
-      .filter(responds)
-      .map((side) => side.group?.sync)
-      .find((it) => it);
-    // Before it begins there is nothing to say of its end.
+    const sync = syncOf(merged);
+    // A resync that has not begun has no end to show.
     const runs = sync && (sync.copied_bytes > 0 || sync.rate_bytes_per_second > 0 || sync.eta_seconds !== null);
     setHidden(this.root, !runs);
     if (!sync || !runs) return;
-    this.bar.value = Math.min(1, sync.copied_bytes / Math.max(1, sync.to_copy_bytes));
+    this.bar.value = copiedShare(sync);
     setText(this.text, progress(sync));
     setAttribute(this.text, "class", sync.converges ? null : "warn");
   }

@@ -2,11 +2,11 @@
 // Five steps for the first minutes with a simulated pair. A step is done when what it names happened, by a button of this page or by a command.
 
 import { el, setAttribute, setText } from "./dom";
-import { leads, type Merged } from "./model";
+import { isPrimary, primaryOf, type Merged } from "./model";
 import type { View } from "./types";
 
 /** What the steps look at. */
-interface Facts {
+interface Observed {
   merged: Merged;
   link_up: boolean;
   mode: string;
@@ -70,19 +70,19 @@ export class Guide {
     this.look({
       merged,
       link_up: simulation.link_up,
-      mode: merged.sides.find(leads)?.group?.mode.effective ?? "",
+      mode: primaryOf(merged)?.mode.effective ?? "",
       mean_us: mean_us(merged),
       rtt_ms: simulation.settings.rtt_ms,
-      primaries: merged.sides.filter(leads).map(({ name }) => name),
+      primaries: merged.sides.filter(isPrimary).map(({ name }) => name),
       running: simulation.nodes.every((node) => node.running),
     });
     this.show();
   }
 
-  private look(facts: Facts): void {
+  private look(facts: Observed): void {
     const [cut, restored, slow, over] = this.done;
     const well = facts.merged.word === "ok" && facts.link_up && facts.running;
-    const lag = facts.merged.sides.find(leads)?.group?.lag.bytes ?? 0;
+    const lag = primaryOf(facts.merged)?.lag.bytes ?? 0;
     if (facts.link_up) this.lag_at_cut = null;
     else this.lag_at_cut ??= lag;
     this.first ??= facts.primaries[0] ?? null;

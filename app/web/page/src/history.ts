@@ -2,7 +2,7 @@
 // What the plots show: one point per view, of a bounded number. Rates are differences of a node's counters over differences of
 // its own clock; a counter that went back, or a node that does not respond, is a gap.
 
-import { leads, responds, type Merged, type Side } from "./model";
+import { isPrimary, responds, type Merged, type Side } from "./model";
 import type { Counters, View } from "./types";
 
 /** Points that are kept: half an hour of seconds, and a few more. */
@@ -46,9 +46,8 @@ function drift(view: View): number {
   return DRIFT_MOST_MS * Math.max(1, view.simulation?.speed ?? 1);
 }
 
-export const SERIES = ["written", "sent", "received", "mean", "p50", "p99", "lag", "behind", "queue", "bound"] as const;
-export type SeriesName = (typeof SERIES)[number];
-export type Point = Record<SeriesName, number | null>;
+const SERIES = ["written", "sent", "received", "mean", "p50", "p99", "lag", "behind", "queue", "bound"] as const;
+export type Point = Record<(typeof SERIES)[number], number | null>;
 
 const NOTHING = Object.fromEntries(SERIES.map((name) => [name, null])) as Point;
 
@@ -139,10 +138,10 @@ export class History {
 
   private measure(group: Merged): Point {
     const measured = group.sides.map((side) => ({ side, rates: this.track(side.name).take(side) }));
-    const primaries = measured.filter(({ side }) => leads(side));
-    const others = measured.filter(({ side }) => responds(side) && !leads(side));
+    const primaries = measured.filter(({ side }) => isPrimary(side));
+    const others = measured.filter(({ side }) => responds(side) && !isPrimary(side));
     const groups = primaries.map(({ side }) => side.group);
-    const most = (of: (group: (typeof groups)[number]) => number | null | undefined) => most_of(groups.map(of));
+    const most = (of: (group: (typeof groups)[number]) => number | null | undefined) => largest(groups.map(of));
     const timed = sum(primaries.map(({ rates }) => rates?.timed ?? null));
     const timed_seconds = sum(primaries.map(({ rates }) => rates?.timed_seconds ?? null));
     return {
@@ -184,7 +183,7 @@ function sum(values: (number | null)[]): number | null {
   return known.length === 0 ? null : known.reduce((a, b) => a + b, 0);
 }
 
-function most_of(values: (number | null | undefined)[]): number | null {
+function largest(values: (number | null | undefined)[]): number | null {
   const known = values.filter((value) => value !== null && value !== undefined);
   return known.length === 0 ? null : Math.max(...known);
 }

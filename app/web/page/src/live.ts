@@ -34,7 +34,7 @@ export class Live {
 
   start(): void {
     this.connect();
-    setInterval(() => this.tell(), 1000);
+    setInterval(() => this.report(), 1000);
   }
 
   isLive(): boolean {
@@ -54,21 +54,21 @@ export class Live {
         this.handlers.view(view);
         this.broken = null;
       });
-      this.tell();
+      this.report();
     });
     source.addEventListener("happening", (event) => {
       this.take(() => this.handlers.happening(JSON.parse(String(event.data)) as Happening));
     });
     source.addEventListener("gone", () => {
       this.gone = true;
-      this.tell();
+      this.report();
     });
     source.addEventListener("error", () => {
       if (source.readyState === EventSource.CLOSED) setTimeout(() => this.connect(), RETRY_MS);
     });
   }
 
-  /** A page that stands still must not say that it is live. */
+  /** A page that could not show an update is not live. */
   private take(show: () => void): void {
     try {
       show();
@@ -83,19 +83,17 @@ export class Live {
     const seconds = Math.floor(age / 1000);
     if (this.broken !== null) return { kind: "broken", why: this.broken };
     if (this.gone) return { kind: "gone", seconds };
-    return age > oldAfter(this.interval_ms)
-      ? { kind: "silent", seconds }
-      : { kind: "live" };
+    return age > oldAfter(this.interval_ms) ? { kind: "silent", seconds } : { kind: "live" };
   }
 
-  private tell(): void {
+  private report(): void {
     this.handlers.liveness(this.liveness());
   }
 }
 
 export type Result = { ok: true; acted: Acted } | { ok: false; status: number; error: ApiError };
 
-/** Sends a request. Whatever comes back, or nothing, is a result. */
+/** Sends a request. Every outcome is a result, also no response. */
 export async function post(path: "act" | "simulate", body: unknown): Promise<Result> {
   try {
     const response = await fetch(path, {

@@ -4,7 +4,7 @@
 import "./style.css";
 import { Dialogs } from "./dialog";
 import { el, Rows, setAttribute, setHidden, setProse, setText } from "./dom";
-import { GroupView, setTone, setVerdict, type Shown } from "./group";
+import { GroupSection, setTone, setVerdict, type Shown } from "./group";
 import { Guide } from "./guide";
 import { Clock, gap } from "./history";
 import { Live, type Liveness } from "./live";
@@ -55,7 +55,7 @@ class Page {
   );
   private readonly rows: Rows<Shown>;
   private readonly chips: Rows<Merged>;
-  private readonly views = new Map<string, GroupView>();
+  private readonly views = new Map<string, GroupSection>();
   /** The last verdict by the name of its group. */
   private readonly words = new Map<string, string>();
   private merged: Merged[] = [];
@@ -94,8 +94,8 @@ class Page {
     this.link.start();
   }
 
-  private make(key: string, merged: Merged): GroupView {
-    const view = new GroupView(merged.name, (asked) => this.dialogs.ask(asked), !this.several || merged.word !== "ok");
+  private make(key: string, merged: Merged): GroupSection {
+    const view = new GroupSection(merged.name, (asked) => this.dialogs.ask(asked), !this.several || merged.word !== "ok");
     this.views.set(key, view);
     return view;
   }
@@ -204,7 +204,7 @@ class Page {
     });
   }
 
-  /** What was true last is not said to be true now. */
+  /** Marks the last verdict as old. */
   private showStale(): void {
     setTone(this.verdict, "unknown");
     setText(this.verdict, `last: ${this.headline}`);

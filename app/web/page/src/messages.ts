@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Results of requests. Each stays until it is dismissed; the same result again is counted, and there are at most ten.
 
-import { el, setProse, setText } from "./dom";
+import { el, paragraph, setText } from "./dom";
 import type { Acted, ApiError } from "./types";
 
 const MOST = 10;
@@ -59,12 +59,7 @@ export class Messages {
     }
     const count = el("span", { class: "muted" });
     const dismiss = el("button", { type: "button", class: "small", "aria-label": `Dismiss: ${what}` }, "Dismiss");
-    const body = el("div", {}, el("strong", {}, what), " ", count);
-    for (const line of lines) {
-      const paragraph = el("p");
-      setProse(paragraph, line);
-      body.append(paragraph);
-    }
+    const body = el("div", {}, el("strong", {}, what), " ", count, ...lines.map(paragraph));
     if (buttons.length > 0) body.append(el("p", { class: "buttons" }, ...buttons.map(({ button }) => button)));
     const message = { key, root: el("li", { class: kind }, body, dismiss), times: 1, count, buttons };
     dismiss.addEventListener("click", () => this.remove(message));

@@ -2,7 +2,7 @@
 // A group as all nodes together show it. Pure: from a view to what is shown.
 
 import { coarse, rank, title } from "./text";
-import type { ApiError, FailedGroup, Forecast, Group, GroupView, NodeView, Offer, Snapshot, View } from "./types";
+import type { ApiError, FailedGroup, Forecast, Group, GroupView, NodeView, Offer, Snapshot, Sync, View } from "./types";
 
 /** After so many intervals without an update, and at least so long, what was received is old. */
 const OLD_INTERVALS = 3;
@@ -98,7 +98,7 @@ export function absent(node: NodeView): string {
 }
 
 /** What a node reports of a group beside its status. The name may be that of a property of every object. */
-export function groupOf(node: NodeView | undefined, name: string): GroupView | null {
+function groupOf(node: NodeView | undefined, name: string): GroupView | null {
   return node && Object.hasOwn(node.groups, name) ? (node.groups[name] ?? null) : null;
 }
 
@@ -113,8 +113,23 @@ export function responds(side: Side): boolean {
 }
 
 /** Whether the node is primary and responds. */
-export function leads(side: Side): boolean {
+export function isPrimary(side: Side): boolean {
   return responds(side) && side.group?.role === "primary";
+}
+
+/** The group as its primary reports it; null if no primary responds. */
+export function primaryOf(merged: Merged): Group | null {
+  return merged.sides.find(isPrimary)?.group ?? null;
+}
+
+/** The resync of a group, as the first node that responds reports it. */
+export function syncOf(merged: Merged): Sync | null {
+  return merged.sides.filter(responds).find((side) => side.group?.sync)?.group?.sync ?? null;
+}
+
+/** The copied part of a resync, from 0 to 1. */
+export function copiedShare(sync: Sync): number {
+  return Math.min(1, sync.copied_bytes / Math.max(1, sync.to_copy_bytes));
 }
 
 /** The groups of all nodes by name. */
@@ -127,7 +142,7 @@ export function merge(view: View): Merged[] {
   };
   view.nodes.forEach((node, index) => {
     for (const group of node.status?.groups ?? []) {
-      add(pair(group), group.name, { ...side(node, index, group.name), group });
+      add(groupKey(group), group.name, { ...side(node, index, group.name), group });
     }
   });
   const orphans = new Map<string, Side[]>();
@@ -156,17 +171,16 @@ export function merge(view: View): Merged[] {
 /** One side for each node: the same daemon may be named twice. Its newest report counts, if possible one that is not old. */
 function distinct(sides: Side[]): Side[] {
   const best = new Map<string, Side>();
-  const rank_of = (side: Side) => (responds(side) ? 1 : 0);
   for (const one of sides) {
     const other = best.get(one.name);
-    const newer = other === undefined ? 1 : rank_of(one) - rank_of(other) || one.at_ms - other.at_ms;
+    const newer = other === undefined ? 1 : Number(responds(one)) - Number(responds(other)) || one.at_ms - other.at_ms;
     if (newer > 0) best.set(one.name, one);
   }
   return [...best.values()];
 }
 
 /** Two pairs of nodes may each have a group of the same name. */
-function pair(group: Group): string {
+function groupKey(group: Group): string {
   return keyOf(
     group.name,
     [group.node, group.peer?.name].filter((name) => name !== undefined),
@@ -192,7 +206,7 @@ function side(node: NodeView, index: number, group: string): Side {
   };
 }
 
-/** Adds what a node reports of its peer, where the peer itself is not asked or does not respond. */
+/** Adds what a node reports of its peer, if the peer itself is not asked or does not respond. */
 function withPeers(sides: Side[]): Side[] {
   const all = [...sides];
   for (const one of sides) {
@@ -248,7 +262,7 @@ function verdict(sides: Side[]): Verdict {
   if (groups.length === 0) {
     const failed = up.flatMap((side) => (side.failed === null ? [] : [{ side, failed: side.failed }]));
     const first = failed[0];
-    if (first === undefined) return silent(sides);
+    if (first === undefined) return noResponse(sides);
     const why = failed.map(({ side, failed: { reason } }) => `on ${side.name}: ${reason}`).join("; ");
     return { word: "not-served", why, since_ms: first.failed.since_ms, now_ms: first.side.at_ms };
   }
@@ -260,23 +274,23 @@ function verdict(sides: Side[]): Verdict {
     const why = `${names} are primary and not connected: each may acknowledge writes that the other does not have`;
     return { word: "split-brain", why, since_ms, now_ms: primaries[0]?.side.at_ms ?? 0 };
   }
-  // What a node cannot see from its place does not count if another node reports it.
-  const blind = (word: string) => word === "unknown" || (word === "no-primary" && primaries.length > 0);
-  const knowing = groups.filter(({ group }) => !blind(group.verdict.word));
-  const candidates = knowing.length > 0 ? knowing : groups;
-  const worst = candidates.reduce((one, other) => (better(one, other) ? other : one));
+  // `unknown`, and `no-primary` while another node is primary, do not count if another node reports more.
+  const unsure = (word: string) => word === "unknown" || (word === "no-primary" && primaries.length > 0);
+  const sure = groups.filter(({ group }) => !unsure(group.verdict.word));
+  const candidates = sure.length > 0 ? sure : groups;
+  const worst = candidates.reduce((one, other) => (outranks(other, one) ? other : one));
   const { word, why, since_ms } = worst.group.verdict;
   return { word, why, since_ms, now_ms: worst.side.at_ms };
 }
 
-/** Whether `other` is worse, or as bad and primary. */
-function better(one: { group: Group }, other: { group: Group }): boolean {
+/** Whether the verdict of `one` is worse, or as bad and that of a primary. */
+function outranks(one: { group: Group }, other: { group: Group }): boolean {
   const [a, b] = [rank(one.group.verdict.word), rank(other.group.verdict.word)];
-  return b < a || (b === a && other.group.role === "primary" && one.group.role !== "primary");
+  return a < b || (a === b && one.group.role === "primary" && other.group.role !== "primary");
 }
 
 /** No node of the group responds. */
-function silent(sides: Side[]): Verdict {
+function noResponse(sides: Side[]): Verdict {
   const last = sides.filter((side) => side.group !== null).sort((a, b) => a.age_ms - b.age_ms)[0];
   const known = last?.group ? `; ${last.name} reported ${title(last.group.verdict.word)} last` : "";
   return { word: "unknown", why: `no node responds${known}`, since_ms: null, now_ms: last?.at_ms ?? 0 };

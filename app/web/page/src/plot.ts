@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One plot: lines over time, a cursor shared with the other plots of its group, and a legend in text.
+// One plot: curves over time, a cursor shared with the other plots of its group, and a legend in text.
 
 import uPlot from "uplot";
 import { el, setHidden, setText, svg } from "./dom";
@@ -7,7 +7,7 @@ import type { History, Point } from "./history";
 import { clock } from "./text";
 import { colour } from "./theme";
 
-export interface Line {
+export interface Curve {
   label: string;
   /** Name of a colour of the style sheet. */
   colour: string;
@@ -23,7 +23,7 @@ export interface Line {
 
 export interface Spec {
   title: string;
-  lines: Line[];
+  curves: Curve[];
   /** Steps of the left axis are powers of two. */
   binary: boolean;
   left: (value: number) => string;
@@ -59,9 +59,9 @@ export class Plot {
     /** Called with the time under the cursor, in milliseconds since 1970; null if there is none. */
     private readonly pointed: (at_ms: number | null) => void,
   ) {
-    this.values = spec.lines.map(() => el("span", { class: "value" }));
-    this.entries = spec.lines.map((line, at) => {
-      const entry = el("li", {}, swatch(line), el("span", {}, line.label), this.values[at] ?? "");
+    this.values = spec.curves.map(() => el("span", { class: "value" }));
+    this.entries = spec.curves.map((curve, at) => {
+      const entry = el("li", {}, swatch(curve), el("span", {}, curve.label), this.values[at] ?? "");
       this.legend.append(entry);
       return entry;
     });
@@ -74,11 +74,11 @@ export class Plot {
     const from = history.from(span_ms);
     const points = history.points.slice(from);
     this.times = history.times.slice(from).map((ms) => ms / 1000);
-    this.data = this.spec.lines.map((line) => points.map(line.value));
+    this.data = this.spec.curves.map((curve) => points.map(curve.value));
     setText(this.now, now);
-    this.spec.lines.forEach((line, at) => {
+    this.spec.curves.forEach((curve, at) => {
       const entry = this.entries[at];
-      if (line.optional && entry) setHidden(entry, this.isEmpty(at));
+      if (curve.optional && entry) setHidden(entry, this.isEmpty(at));
     });
     this.span_ms = span_ms;
     this.draw();
@@ -108,7 +108,7 @@ export class Plot {
       return;
     this.drawn = { data: this.data, times: this.times, span_ms };
     this.uplot ??= new uPlot(this.options(), undefined, this.box);
-    const shown = this.spec.lines.map((line, at) => !line.optional || !this.isEmpty(at));
+    const shown = this.spec.curves.map((curve, at) => !curve.optional || !this.isEmpty(at));
     this.uplot.batch((plot: uPlot) => {
       shown.forEach((show, at) => {
         if (plot.series[at + 1]?.show !== show) plot.setSeries(at + 1, { show });
@@ -135,10 +135,10 @@ export class Plot {
   }
 
   private showValues(index: number | null): void {
-    this.spec.lines.forEach((line, at) => {
+    this.spec.curves.forEach((curve, at) => {
       const value = index === null ? this.data[at]?.at(-1) : this.drawn?.data[at]?.[index];
       const element = this.values[at];
-      if (element) setText(element, value === null || value === undefined ? "–" : line.text(value));
+      if (element) setText(element, value === null || value === undefined ? "–" : curve.text(value));
     });
   }
 
@@ -196,27 +196,27 @@ export class Plot {
         ...(spec.rightText ? { right: { range: fromZero } } : {}),
       },
       axes,
-      series: [{}, ...spec.lines.map(series)],
+      series: [{}, ...spec.curves.map(series)],
       hooks: { setCursor: [(plot) => this.point(plot.cursor.idx ?? null)] },
     };
   }
 }
 
-function series(line: Line): uPlot.Series {
+function series(curve: Curve): uPlot.Series {
   return {
-    label: line.label,
-    scale: line.right ? "right" : "y",
-    stroke: colour(line.colour),
-    width: line.dash ? 1.25 : 1.75,
-    ...(line.dash ? { dash: line.dash } : {}),
+    label: curve.label,
+    scale: curve.right ? "right" : "y",
+    stroke: colour(curve.colour),
+    width: curve.dash ? 1.25 : 1.75,
+    ...(curve.dash ? { dash: curve.dash } : {}),
     points: { show: false },
     spanGaps: false,
   };
 }
 
-function swatch(line: Line): Element {
-  const drawn = svg("line", { x1: "0", y1: "5", x2: "20", y2: "5", "stroke-width": line.dash ? "1.5" : "2.5" });
-  drawn.style.stroke = `var(--${line.colour})`;
-  if (line.dash) drawn.setAttribute("stroke-dasharray", line.dash.join(" "));
+function swatch(curve: Curve): Element {
+  const drawn = svg("line", { x1: "0", y1: "5", x2: "20", y2: "5", "stroke-width": curve.dash ? "1.5" : "2.5" });
+  drawn.style.stroke = `var(--${curve.colour})`;
+  if (curve.dash) drawn.setAttribute("stroke-dasharray", curve.dash.join(" "));
   return svg("svg", { class: "swatch", width: "20", height: "10", "aria-hidden": "true" }, drawn);
 }

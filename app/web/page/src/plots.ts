@@ -3,8 +3,8 @@
 
 import { el, setAttribute, setHidden, setProse, setText } from "./dom";
 import type { History, Point } from "./history";
-import { leads, responds, type Merged } from "./model";
-import { Plot, type Line, type Spec } from "./plot";
+import { primaryOf, syncOf, type Merged } from "./model";
+import { Plot, type Curve, type Spec } from "./plot";
 import { bytes, clock, latency, percent, rate, seconds, span } from "./text";
 import type { Forecast } from "./types";
 
@@ -19,14 +19,14 @@ type Now = (point: Point, group: Merged) => string;
 const DASH = [5, 4];
 const DOTS = [2, 3];
 
-/** A dashed line at the value of a forecast. */
+/** A dashed curve at the value of a forecast. */
 function expected(
   label: string,
   colour: string,
   of: () => number | null | undefined,
   text: (value: number) => string,
   right = false,
-): Line {
+): Curve {
   return { label: `forecast: ${label}`, colour, dash: DASH, right, text, value: () => of() ?? null, optional: true };
 }
 
@@ -85,17 +85,17 @@ export class Plots {
   }
 
   private throughput(): { spec: Spec; now: Now } {
-    const lines: Line[] = [
+    const curves: Curve[] = [
       { label: "written by clients", colour: "line-1", text: rate, value: (p) => p.written },
       { label: "sent", colour: "line-2", text: rate, value: (p) => p.sent },
       { label: "received", colour: "line-3", dash: DOTS, text: rate, value: (p) => p.received, optional: true },
       expected("sent", "line-2", () => this.forecast?.sent_bytes_per_second, rate),
     ];
-    return { spec: { title: "Throughput", lines, binary: true, left: rate }, now: (p) => known(p.written, rate) };
+    return { spec: { title: "Throughput", curves, binary: true, left: rate }, now: (p) => known(p.written, rate) };
   }
 
   private latencies(): { spec: Spec; now: Now } {
-    const lines: Line[] = [
+    const curves: Curve[] = [
       { label: "mean of writes and flushes, last interval", colour: "line-1", text: latency, value: (p) => p.mean },
       { label: "p50 since reset", colour: "line-2", dash: DOTS, text: latency, value: (p) => p.p50 },
       { label: "p99 since reset", colour: "line-3", dash: DOTS, text: latency, value: (p) => p.p99 },
@@ -103,46 +103,45 @@ export class Plots {
       expected("p99", "line-3", () => this.forecast?.p99_us, latency),
     ];
     return {
-      spec: { title: "Latency of writes", lines, binary: false, left: latency },
+      spec: { title: "Latency of writes", curves, binary: false, left: latency },
       now: (p) => known(p.mean, latency),
     };
   }
 
   private lag(): { spec: Spec; now: Now } {
-    const lines: Line[] = [
+    const curves: Curve[] = [
       { label: "bytes", colour: "line-1", text: bytes, value: (p) => p.lag },
       { label: "seconds", colour: "line-2", text: seconds, right: true, value: (p) => p.behind },
       expected("bytes", "line-1", () => this.forecast?.lag_bytes, bytes),
       expected("seconds", "line-2", () => this.forecast?.lag_seconds, seconds, true),
     ];
     return {
-      spec: { title: "Lag", lines, binary: true, left: bytes, rightText: shortSeconds },
+      spec: { title: "Lag", curves, binary: true, left: bytes, rightText: shortSeconds },
       now: (p) => (p.lag === 0 ? "0" : [known(p.lag, bytes), known(p.behind, seconds)].filter(Boolean).join(", ")),
     };
   }
 
   private queue(): { spec: Spec; now: Now } {
-    const lines: Line[] = [
+    const curves: Curve[] = [
       { label: "queue", colour: "line-1", text: bytes, value: (p) => p.queue },
       { label: "limit", colour: "bad", dash: DOTS, text: bytes, value: (p) => p.bound, optional: true },
       expected("most", "line-1", () => this.forecast?.queue_high_bytes, bytes),
     ];
-    return { spec: { title: "Queue", lines, binary: true, left: bytes }, now: (_, group) => fullness(group) };
+    return { spec: { title: "Queue", curves, binary: true, left: bytes }, now: (_, group) => fullness(group) };
   }
 }
 
-function known(value: number | null, text: (value: number) => string): string {
-  return value === null ? "" : text(value);
+/** The text of a value; empty if it is not known. */
+function known(value: number | null | undefined, text: (value: number) => string): string {
+  return value === null || value === undefined ? "" : text(value);
 }
 
 /** `18 %, full in 42 s`. */
 function fullness(group: Merged): string {
-  const queue = group.sides.find(leads)?.group?.queue;
+  const queue = primaryOf(group)?.queue;
   if (!queue) return "";
   const share = Math.max(queue.bytes / queue.bound_bytes, queue.items / queue.bound_items);
-  const full = group.forecast?.queue_full_seconds;
-  const when = full === null || full === undefined ? "" : `; full in ${span(full * 1000)}`;
-  return `${percent(share, 1)}${when}`;
+  return `${percent(share, 1)}${known(group.forecast?.queue_full_seconds, (s) => `; full in ${span(s * 1000)}`)}`;
 }
 
 function shortSeconds(value: number): string {
@@ -181,40 +180,38 @@ export class ForecastTable {
     if (forecast === null) return;
     setProse(this.source, `Source: ${forecast.source}`);
     const now = history.last();
-    const shown = (value: number | null | undefined, text: (value: number) => string) =>
-      value === null || value === undefined ? null : text(value);
-    const sync = group.sides.filter(responds).find((side) => side.group?.sync)?.group?.sync;
-    const primary = group.sides.find(leads)?.group;
-    const pairs: [string | null, string | null][] = [
-      [shown(forecast.p50_us, latency), shown(now?.p50, latency)],
-      [shown(forecast.p99_us, latency), shown(now?.p99, latency)],
-      [shown(forecast.lag_bytes, bytes), shown(now?.lag, bytes)],
-      [shown(forecast.lag_seconds, seconds), shown(now?.behind, seconds)],
-      [shown(forecast.sent_bytes_per_second, rate), shown(now?.sent, rate)],
-      [shown(forecast.queue_high_bytes, bytes), shown(primary?.queue?.bytes_high_water, bytes)],
+    const sync = syncOf(group);
+    const primary = primaryOf(group);
+    const pairs: [string, string][] = [
+      [known(forecast.p50_us, latency), known(now?.p50, latency)],
+      [known(forecast.p99_us, latency), known(now?.p99, latency)],
+      [known(forecast.lag_bytes, bytes), known(now?.lag, bytes)],
+      [known(forecast.lag_seconds, seconds), known(now?.behind, seconds)],
+      [known(forecast.sent_bytes_per_second, rate), known(now?.sent, rate)],
+      [known(forecast.queue_high_bytes, bytes), known(primary?.queue?.bytes_high_water, bytes)],
       [
-        shown(forecast.queue_full_seconds, (s) => `in ${span(s * 1000)}`),
-        shown(now?.queue, (queue) => percent(queue, now?.bound ?? 0)),
+        known(forecast.queue_full_seconds, (s) => `in ${span(s * 1000)}`),
+        known(now?.queue, (queue) => percent(queue, now?.bound ?? 0)),
       ],
       [
-        shown(forecast.catch_up_seconds, (s) => `in ${seconds(s)}`),
-        shown(sync?.eta_seconds, (s) => `in ${seconds(s)}`),
+        known(forecast.catch_up_seconds, (s) => `in ${seconds(s)}`),
+        known(sync?.eta_seconds, (s) => `in ${seconds(s)}`),
       ],
       [
-        forecast.converges === null ? null : forecast.converges ? "yes" : "no, at this write rate",
-        sync ? (sync.converges ? "yes" : "no") : null,
+        forecast.converges === null ? "" : forecast.converges ? "yes" : "no, at this write rate",
+        sync ? (sync.converges ? "yes" : "no") : "",
       ],
     ];
     setHidden(
       this.table,
-      pairs.every(([expected]) => expected === null),
+      pairs.every(([expected]) => expected === ""),
     );
     pairs.forEach(([expected, measured], at) => {
       const row = this.rows[at];
       if (!row) return;
-      setHidden(row.row, expected === null);
-      setText(row.expected, expected ?? "");
-      setText(row.now, measured ?? "–");
+      setHidden(row.row, expected === "");
+      setText(row.expected, expected);
+      setText(row.now, measured || "–");
     });
   }
 }

@@ -20,11 +20,11 @@ const SPEEDS: readonly [string, number][] = [
 ];
 const MODES = ["sync", "nearsync", "async", "periodic"];
 
-type Number_ = "rtt_ms" | "rate_mbit" | "loss_percent" | "writes_per_second";
+type NumberField = "rtt_ms" | "rate_mbit" | "loss_percent" | "writes_per_second";
 
 /** Positions of a slider, from 0 to STEPS. */
 interface Scale {
-  field: Number_;
+  field: NumberField;
   label: string;
   least: number;
   most: number;
@@ -115,7 +115,7 @@ export class SimulationBar {
   readonly root = el("section", { class: "simulation", "aria-labelledby": "simulation-title" });
   private readonly clients = el("p", { class: "clients" });
   private readonly time = el("span", { class: "muted" });
-  private readonly sliders: { slider: Slider; field: Number_ }[];
+  private readonly sliders: { slider: Slider; field: NumberField }[];
   private readonly mode = el("select");
   private readonly speeds: { button: HTMLButtonElement; speed: number }[];
   private readonly link = el("button", { type: "button" });
@@ -196,7 +196,7 @@ export class SimulationBar {
   }
 }
 
-/** The controls of one node. Its buttons keep their places, so that a repeated click does not meet another one. */
+/** The controls of one node. Its buttons keep their places, so that a repeated click does not press another one. */
 class NodeControls implements Row<SimulatedNode> {
   readonly root = el("div");
   private readonly name = el("h3");

@@ -85,7 +85,7 @@ export function clock(ms: number): string {
 }
 
 /** `21:36:05Z`, with the date if it is not the day of `now`. */
-export function moment_near(ms: number, now: number): string {
+export function momentNear(ms: number, now: number): string {
   return moment(ms).slice(0, 10) === moment(now).slice(0, 10) ? clock(ms) : moment(ms);
 }
 

@@ -3,7 +3,7 @@
 
 import { el, id, setHidden, setText } from "./dom";
 import { bytes, clean, moment, title } from "./text";
-import type { Event_, Happening, Value } from "./types";
+import type { DaemonEvent, Happening, Value } from "./types";
 
 const MOST = 500;
 /** Fields that are true from the begin of an alert to its end. */
@@ -136,7 +136,7 @@ function option(select: HTMLSelectElement, value: string, text: string): void {
 }
 
 /** `db` and `state replicating → queuing`. */
-function describe(event: Event_): { about: string; what: string } {
+function describe(event: DaemonEvent): { about: string; what: string } {
   const { object, group, name } = event;
   const about = object === "peer" ? `${group}, peer ${name}` : object === "volume" ? `${group}/${name}` : (group ?? "");
   const changes = Object.entries(event.changed ?? {}).map(([field, { old, new: now }]) =>
@@ -159,7 +159,7 @@ function describe(event: Event_): { about: string; what: string } {
 }
 
 /** The fields of a new object that have a value. */
-function known(event: Event_): string[] {
+function known(event: DaemonEvent): string[] {
   const fields = Object.entries(event.fields ?? {}).filter(([, value]) => value !== null && value !== false);
   return fields.map(([field, value]) => `${label(field)} ${shown(field, value)}`);
 }

@@ -3,7 +3,7 @@
 
 import { el, Rows, setAttribute, setHidden, setText, svg, type Row } from "./dom";
 import type { Point } from "./history";
-import { leads, responds, type Merged, type Side } from "./model";
+import { copiedShare, isPrimary, responds, syncOf, type Merged, type Side } from "./model";
 import { bytes, clean, coarse, count, fitted, latency, percent, rate } from "./text";
 import type { Group, Volume } from "./types";
 
@@ -23,13 +23,13 @@ const BOLD = `650 15px ${FAMILY}`;
 /** Texts that were measured; emptied when it is full. */
 const MEASURED_MOST = 1000;
 
-const pen = document.createElement("canvas").getContext("2d");
+const ruler = document.createElement("canvas").getContext("2d");
 const measured = new Map<string, string>();
 
 function widthOf(text: string, font: string): number {
-  if (pen === null) return text.length * 8;
-  pen.font = font;
-  return pen.measureText(clean(text)).width;
+  if (ruler === null) return text.length * 8;
+  ruler.font = font;
+  return ruler.measureText(clean(text)).width;
 }
 
 /** The text in at most that width. Drawn text does not wrap; the list beside the drawing has all of it. */
@@ -53,7 +53,7 @@ interface Card {
   fault: string;
   disks: Disk[];
   clients: number;
-  tone: "leads" | "follows" | "absent" | "bad";
+  tone: "primary" | "secondary" | "absent" | "bad";
 }
 
 interface Disk {
@@ -63,7 +63,7 @@ interface Disk {
 }
 
 /** What the link shows. */
-interface Tie {
+interface Link {
   word: string;
   kind: "connected" | "cut" | "refused" | "unknown";
   /** Index of the node that data goes to; null if it goes nowhere. */
@@ -83,15 +83,15 @@ export class Topology {
   private readonly list = el("ul", { class: "visually-hidden" });
   private readonly items = new Rows<string>(this.list, item);
   private readonly cards = [new CardView(), new CardView()];
-  private readonly tie = new TieView();
+  private readonly link = new LinkView();
   /** Nodes beyond the two that are drawn. */
   private readonly others = el("ul", { class: "others" });
   private readonly otherItems = new Rows<string>(this.others, item);
   private readonly observer = new ResizeObserver(() => this.layout());
-  private last: { cards: Card[]; tie: Tie | null } | null = null;
+  private last: { cards: Card[]; link: Link | null } | null = null;
 
   constructor() {
-    this.drawing.append(this.tie.root, ...this.cards.map((card) => card.root));
+    this.drawing.append(this.link.root, ...this.cards.map((card) => card.root));
     this.root.append(this.drawing, this.list, this.others);
     this.observer.observe(this.root);
   }
@@ -102,12 +102,12 @@ export class Topology {
 
   update(group: Merged, point: Point | null): void {
     const cards = group.sides.slice(0, 2).map(card);
-    const tie = cards.length > 1 ? tieOf(group, point) : null;
-    this.last = { cards, tie };
-    const texts = cards.map(spoken);
-    if (tie) texts.push(spokenTie(tie, cards));
+    const link = cards.length > 1 ? linkOf(group, point) : null;
+    this.last = { cards, link };
+    const texts = cards.map(cardText);
+    if (link) texts.push(linkText(link, cards));
     this.items.update(texts.map((text, at) => [String(at), text]));
-    this.otherItems.update(group.sides.slice(2).map((side) => [side.name, spoken(card(side))]));
+    this.otherItems.update(group.sides.slice(2).map((side) => [side.name, cardText(card(side))]));
     setHidden(this.others, group.sides.length < 3);
     this.layout();
   }
@@ -115,18 +115,18 @@ export class Topology {
   private layout(): void {
     const width = Math.floor(this.root.clientWidth);
     if (this.last === null || width === 0) return;
-    const { cards, tie } = this.last;
+    const { cards, link } = this.last;
     const narrow = width < NARROW;
     const above = (card: Card | undefined) => (card !== undefined && card.clients > 0 ? CLIENTS : 0);
     const top = 1 + (narrow ? above(cards[0]) : Math.max(...cards.map(above)));
     const wide = Math.min(290, Math.floor((width - 150) / 2));
-    const box = narrow || tie === null ? Math.min(width - 2, narrow ? width : 320) : wide;
+    const box = narrow || link === null ? Math.min(width - 2, narrow ? width : 320) : wide;
     const heights = cards.map((card) => CardView.height(card));
     const tallest = Math.max(0, ...heights);
     // The line of a link; its texts stand above and below it.
     const line = Math.min(tallest / 2, LINE_AT);
-    const texts = line + 12 + ROW * (tie?.details.length ?? 0) + (tie?.progress ? 30 : 0);
-    const space = narrow ? 50 + above(cards[1]) + ROW * (tie?.details.length ?? 0) + (tie?.progress ? 20 : 0) : 0;
+    const texts = line + 12 + ROW * (link?.details.length ?? 0) + (link?.progress ? 30 : 0);
+    const space = narrow ? 50 + above(cards[1]) + ROW * (link?.details.length ?? 0) + (link?.progress ? 20 : 0) : 0;
     this.cards.forEach((view, at) => {
       const it = cards[at];
       setHidden(view.root, it === undefined);
@@ -136,16 +136,16 @@ export class Topology {
       const y = narrow && at === 1 ? top + (heights[0] ?? 0) + space : top;
       view.update(it, { x, y, width: box, height });
     });
-    setHidden(this.tie.root, tie === null);
+    setHidden(this.link.root, link === null);
     const total =
       narrow && cards.length > 1
         ? top + (heights[0] ?? 0) + space + (heights[1] ?? 0)
-        : top + Math.max(tallest, tie === null ? 0 : texts);
-    if (tie) {
+        : top + Math.max(tallest, link === null ? 0 : texts);
+    if (link) {
       const area = narrow
         ? { x: 30, y: top + (heights[0] ?? 0), length: space, upright: true, room: width - 60 }
         : { x: box + 1, y: top + line, length: width - 2 * box - 2, upright: false, room: width - 2 * box - 20 };
-      this.tie.update(tie, area);
+      this.link.update(link, area);
     }
     setAttribute(this.drawing, "width", String(width));
     setAttribute(this.drawing, "height", String(total + 1));
@@ -195,7 +195,7 @@ class CardView {
 
   update(card: Card, { x, y, width, height }: Box): void {
     setAttribute(this.root, "class", `card ${card.tone}`);
-    setText(this.tip, spoken(card));
+    setText(this.tip, cardText(card));
     place(this.box, { x, y, width, height });
     place(this.rail, { x: x + 5, y: y + 8, height: height - 16 });
     const left = x + PAD + 6;
@@ -247,7 +247,7 @@ interface Area {
   room: number;
 }
 
-class TieView {
+class LinkView {
   readonly root = svg("g");
   private readonly line = svg("path", { fill: "none" });
   private readonly head = svg("path");
@@ -262,20 +262,20 @@ class TieView {
     this.root.append(this.line, this.head, this.sign, this.word, ...this.details, this.track, this.done, this.share);
   }
 
-  update(tie: Tie, { x, y, length, upright, room }: Area): void {
-    setAttribute(this.root, "class", `tie ${tie.kind}`);
+  update(link: Link, { x, y, length, upright, room }: Area): void {
+    setAttribute(this.root, "class", `link ${link.kind}`);
     // The line runs along u from 0 to length; v is across.
     const at = (u: number, v: number) => (upright ? `${x + v} ${y + u}` : `${x + u} ${y + v}`);
-    const [from, to] = [tie.to === 0 ? 8 : 0, tie.to === 1 ? length - 8 : length];
+    const [from, to] = [link.to === 0 ? 8 : 0, link.to === 1 ? length - 8 : length];
     setAttribute(this.line, "d", `M ${at(from, 0)} L ${at(to, 0)}`);
-    const tip = tie.to === 1 ? length - 1 : 1;
-    const back = tie.to === 1 ? tip - 11 : tip + 11;
+    const tip = link.to === 1 ? length - 1 : 1;
+    const back = link.to === 1 ? tip - 11 : tip + 11;
     setAttribute(this.head, "d", `M ${at(tip, 0)} L ${at(back, -6)} L ${at(back, 6)} Z`);
-    setHidden(this.head, tie.to === null);
+    setHidden(this.head, link.to === null);
     const m = length / 2;
     const cross = `M ${at(m - 6, -6)} L ${at(m + 6, 6)} M ${at(m - 6, 6)} L ${at(m + 6, -6)}`;
     const bar = `M ${at(m, -9)} L ${at(m, 9)}`;
-    setAttribute(this.sign, "d", tie.kind === "cut" ? cross : tie.kind === "refused" ? bar : "");
+    setAttribute(this.sign, "d", link.kind === "cut" ? cross : link.kind === "refused" ? bar : "");
     const left = upright ? x + 22 : x + length / 2;
     const anchor = upright ? "start" : "middle";
     const put = (text: SVGTextElement, value: string, top: number) => {
@@ -284,17 +284,17 @@ class TieView {
       place(text, { x: left, y: top });
     };
     const first = upright ? y + 24 : y - 14;
-    put(this.word, tie.word, first);
+    put(this.word, link.word, first);
     this.details.forEach((text, row) =>
-      put(text, tie.details[row] ?? "", upright ? first + ROW * (row + 1) : y + 24 + ROW * row),
+      put(text, link.details[row] ?? "", upright ? first + ROW * (row + 1) : y + 24 + ROW * row),
     );
-    const below = upright ? first + ROW * (tie.details.length + 1) - 8 : y + 16 + ROW * tie.details.length;
+    const below = upright ? first + ROW * (link.details.length + 1) - 8 : y + 16 + ROW * link.details.length;
     const width = Math.min(120, room);
     const start = upright ? left : left - width / 2;
-    for (const element of [this.track, this.done, this.share]) setHidden(element, tie.progress === null);
+    for (const element of [this.track, this.done, this.share]) setHidden(element, link.progress === null);
     place(this.track, { x: start, y: below, width });
-    place(this.done, { x: start, y: below, width: width * (tie.progress?.share ?? 0) });
-    put(this.share, tie.progress?.text ?? "", below + 20);
+    place(this.done, { x: start, y: below, width: width * (link.progress?.share ?? 0) });
+    put(this.share, link.progress?.text ?? "", below + 20);
   }
 }
 
@@ -323,7 +323,7 @@ function card(side: Side): Card {
   const more = volumes.length - DISKS;
   const shown =
     more > 0
-      ? [...volumes.slice(0, DISKS), { text: `and ${more} more`, health: poorest(volumes.slice(DISKS)) }]
+      ? [...volumes.slice(0, DISKS), { text: `and ${more} more`, health: worstHealth(volumes.slice(DISKS)) }]
       : volumes;
   return {
     name: side.name,
@@ -333,7 +333,7 @@ function card(side: Side): Card {
     fault: group.fault ?? "",
     disks: shown,
     clients: group.volumes.reduce((sum, volume) => sum + volume.clients, 0),
-    tone: group.fault ? "bad" : leads(side) ? "leads" : "follows",
+    tone: group.fault ? "bad" : isPrimary(side) ? "primary" : "secondary",
   };
 }
 
@@ -356,7 +356,7 @@ function disks(volume: Volume, group: Group): Disk[] {
   });
 }
 
-function poorest(disks: Disk[]): Disk["health"] {
+function worstHealth(disks: Disk[]): Disk["health"] {
   return disks.some(({ health }) => health === "bad")
     ? "bad"
     : disks.some(({ health }) => health === "doubt")
@@ -364,7 +364,7 @@ function poorest(disks: Disk[]): Disk["health"] {
       : "good";
 }
 
-function tieOf(group: Merged, point: Point | null): Tie {
+function linkOf(group: Merged, point: Point | null): Link {
   const up = group.sides.filter(responds);
   const peers = up.flatMap((side) => (side.group?.peer ? [side.group.peer] : []));
   const words = peers.map((peer) => peer.connection);
@@ -372,16 +372,14 @@ function tieOf(group: Merged, point: Point | null): Tie {
   const kind = up.length === 0 ? "unknown" : connected ? "connected" : words.includes("refused") ? "refused" : "cut";
   const word = kind === "cut" ? "not connected" : kind;
   const details: string[] = [];
-  const link = peers.find((peer) => peer.link)?.link;
-  if (connected && link) details.push(`round trip ${latency(link.rtt_us)}`);
+  const measured = peers.find((peer) => peer.link)?.link;
+  if (connected && measured) details.push(`round trip ${latency(measured.rtt_us)}`);
   if (connected && point?.sent !== null && point !== null) details.push(rate(point.sent));
-  const sync = up.map((side) => side.group?.sync).find((it) => it);
-  const progress = sync
-    ? {
-        share: Math.min(1, sync.copied_bytes / Math.max(1, sync.to_copy_bytes)),
-        text: `resync ${percent(sync.copied_bytes, sync.to_copy_bytes)}`,
-      }
-    : null;
+  const sync = syncOf(group);
+  const progress = sync && {
+    share: copiedShare(sync),
+    text: `resync ${percent(sync.copied_bytes, sync.to_copy_bytes)}`,
+  };
   return { word, kind, to: connected ? target(group.sides) : null, details, progress };
 }
 
@@ -393,15 +391,15 @@ function target(sides: Side[]): number | null {
   return primary[0] === primary[1] ? null : primary[0] ? 1 : 0;
 }
 
-function spoken(card: Card): string {
+function cardText(card: Card): string {
   const clients = card.clients > 0 ? count(card.clients, "client") : "";
   const facts = [card.role, card.condition, ...card.source, card.fault, ...card.disks.map(({ text }) => text), clients];
   return `${card.name}: ${facts.filter(Boolean).join("; ")}`;
 }
 
-function spokenTie(tie: Tie, cards: Card[]): string {
-  const to = tie.to === null ? undefined : cards[tie.to];
-  const from = tie.to === null ? undefined : cards[1 - tie.to];
+function linkText(link: Link, cards: Card[]): string {
+  const to = link.to === null ? undefined : cards[link.to];
+  const from = link.to === null ? undefined : cards[1 - link.to];
   const way = to && from ? `data goes from ${from.name} to ${to.name}` : "";
-  return `link: ${[tie.word, way, ...tie.details, tie.progress?.text ?? ""].filter(Boolean).join("; ")}`;
+  return `link: ${[link.word, way, ...link.details, link.progress?.text ?? ""].filter(Boolean).join("; ")}`;
 }

@@ -68,8 +68,6 @@ export interface ApiError {
   at_stake?: { text: string } | null;
   /** The actions that its hint recommends, on the node that reports it. */
   offers?: Offer[];
-  node?: string | null;
-  retry?: boolean;
 }
 
 export interface Acted {
@@ -105,13 +103,13 @@ export interface SimulatedNode {
 
 export interface Happening {
   node: number;
-  event: Event_;
+  event: DaemonEvent;
 }
 
 export type Value = string | number | boolean | null;
 
 /** An event of a daemon. */
-export interface Event_ {
+export interface DaemonEvent {
   sequence: number;
   at_ms: number;
   event: string;
@@ -126,7 +124,6 @@ export interface Event_ {
 
 export interface Status {
   node: string;
-  version: string;
   at_ms: number;
   daemon_uptime_seconds: number;
   groups: Group[];
@@ -148,9 +145,7 @@ export interface Group {
   role: string;
   state: string;
   state_since_ms: number;
-  state_reason: string;
   next: string;
-  generation: string;
   consistent: boolean;
   safe_copy: { since_ms: number; kept_bytes: number; sound: boolean } | null;
   fault: string | null;
@@ -158,9 +153,9 @@ export interface Group {
   mode: { requested: string; effective: string | null };
   volumes: Volume[];
   queue: Queue | null;
-  throttle: { waiting: number; count: number; total_seconds: number; refused: number; dropped: number };
-  restoring?: { snapshot: string; left_bytes: number; failed?: string } | null;
-  answers: { writes: Times; flushes: Times } | null;
+  throttle: { waiting: number; refused: number; dropped: number };
+  restoring?: { snapshot: string; left_bytes: number; failed?: string | null } | null;
+  answers: { writes: Times } | null;
   lag: { bytes: number; seconds: number; writes: number };
   last_write_ms: number | null;
   peer: Peer | null;
@@ -178,7 +173,6 @@ export interface Volume {
   member_state: string;
   members: Member[];
   verified: { at_ms: number; differed_bytes: number; repaired: boolean } | null;
-  copy_waits: string | null;
   dirty_bytes: number;
   clients: number;
 }
@@ -188,8 +182,6 @@ export interface Member {
   path: string;
   state: string;
   percent: number | null;
-  left_bytes: number | null;
-  why: string | null;
 }
 
 export interface Queue {
@@ -210,9 +202,7 @@ export interface Times {
 
 export interface Peer {
   name: string;
-  address: string;
   connection: string;
-  connection_since_ms: number;
   reason: string;
   age_seconds: number | null;
   role: string | null;
@@ -220,12 +210,10 @@ export interface Peer {
   fault: string | null;
   only_there_bytes: number | null;
   last_write_ms: number | null;
-  heartbeat_us: number | null;
-  link: { rtt_us: number; delivery_rate_bytes_per_second: number; retransmits: number } | null;
+  link: { rtt_us: number } | null;
 }
 
 export interface Sync {
-  dirty_bytes: number;
   to_copy_bytes: number;
   copied_bytes: number;
   rate_bytes_per_second: number;
@@ -247,7 +235,6 @@ export interface DrillResult {
 }
 
 export interface Counters {
-  writes: number;
   write_bytes: number;
   sent_bytes: number;
   received_bytes: number;

@@ -45,9 +45,9 @@ async function see({ texts = [], without = [], within = 30000 }) {
     );
   } catch {
     const shown = await text();
-    const lacking = texts.filter((one) => !shown.includes(one));
+    const missing = texts.filter((one) => !shown.includes(one));
     const extra = without.filter((one) => shown.includes(one));
-    throw new Error(`lacking ${JSON.stringify(lacking)}, extra ${JSON.stringify(extra)}; the page shows:\n${shown}`);
+    throw new Error(`missing ${JSON.stringify(missing)}, extra ${JSON.stringify(extra)}; the page shows:\n${shown}`);
   }
 }
 
@@ -70,13 +70,13 @@ const actions = {
 
 for await (const line of createInterface({ input: process.stdin })) {
   const { do: what, ...wish } = JSON.parse(line);
-  let told;
+  let response;
   try {
     const value = await actions[what](wish);
-    told = { ok: true, value: value instanceof Uint8Array ? null : (value ?? null) };
+    response = { ok: true, value: value instanceof Uint8Array ? null : (value ?? null) };
   } catch (error) {
-    told = { ok: false, why: String(error.message ?? error) };
+    response = { ok: false, why: String(error.message ?? error) };
   }
-  process.stdout.write(`${JSON.stringify(told)}\n`);
+  process.stdout.write(`${JSON.stringify(response)}\n`);
 }
 await browser.close();

@@ -66,6 +66,24 @@ export function inked(page, title) {
     .evaluate((canvas) => canvas.toDataURL());
 }
 
+/** Waits until an element has that text, or one that matches. */
+export function reads(element, expected) {
+  const passes = (text) => (typeof expected === "string" ? text === expected : expected.test(text));
+  return until(() => element.textContent(), passes, `the text ${expected}`);
+}
+
+/** Waits until the page has that title. */
+export const titled = (page, expected) => until(() => title(page), (now) => now === expected, `the title ${expected}`);
+
+/** Changes every result of a method of the fake pair: `change` gets a copy of it, and what the method was called with. */
+export function changing(pair, method, change) {
+  const original = pair[method].bind(pair);
+  pair[method] = (...given) => change(structuredClone(original(...given)), ...given);
+}
+
+/** The entry of a curve in the legend of its plot. */
+export const legend = (page, text) => page.locator(".legend li", { hasText: text });
+
 export const button = (page, name, options = {}) => page.getByRole("button", { name, exact: true, ...options });
 export const title = (page) => page.evaluate(() => document.title);
 export const shows = (page, text) => page.getByText(text).first().waitFor();

@@ -2,7 +2,7 @@
 // Dialogs and messages: what is confirmed is what is requested, once, and never after it was withdrawn.
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { button, endBrowser, open, shows, until } from "./browser_page.mjs";
+import { button, changing, endBrowser, open, reads, shows, until } from "./browser_page.mjs";
 
 after(endBrowser);
 
@@ -65,6 +65,7 @@ test("a request in progress keeps its dialog, and is sent once", async (t) => {
   assert.ok(await button(dialog, "Cancel").isDisabled());
   await page.keyboard.press("Enter");
   fake.tick(2);
+  await shows(page, /^virtual time 2 s/);
   assert.ok(await dialog.isVisible());
   release();
   await shows(page, "pause of db on paris: done");
@@ -107,8 +108,7 @@ test("the first dialog follows the stake that is offered now", async (t) => {
   let [stake, command] = ["at most 1 KiB", "helio pause db"];
   const { page, fake } = await open(t, {
     prepare: (pair) => {
-      const offers = pair.offers.bind(pair);
-      pair.offers = (node) => offers(node).map((offer) => ({ ...offer, stake, command }));
+      changing(pair, "offers", (all) => all.map((offer) => ({ ...offer, stake, command })));
     },
   });
   await button(page, "Pause: db on paris").click();
@@ -134,33 +134,27 @@ test("a name that is typed stands before the options of the command, and not in 
   const { page, fake } = await open(t, {
     pair: { group: "d" },
     prepare: (pair) => {
-      const offers = pair.offers.bind(pair);
       const input = { label: "Name of the snapshot", value: "d", pattern: "" };
       const command = "helio snapshot create d@d --state d";
-      pair.offers = (node) => offers(node).map((offer) => (offer.input ? { ...offer, command, input } : offer));
+      changing(pair, "offers", (all) => all.map((offer) => (offer.input ? { ...offer, command, input } : offer)));
     },
   });
   fake.tick(1);
   await button(page, "Snapshot: d on paris").click();
   await page.getByLabel("Name of the snapshot").fill("$&x");
-  await until(
-    () => page.locator("dialog code").first().textContent(),
-    (text) => text === "helio snapshot create d@$&x --state d",
-    "the command",
-  );
+  await reads(page.locator("dialog code").first(), "helio snapshot create d@$&x --state d");
 });
 
 /** The daemon's refusals recommend a resync of lyon. */
 function recommending(pair) {
-  const act = pair.act.bind(pair);
   const offer = {
     ...{ action: "resync", label: "Resync", command: "helio resync db", effect: "Copy dirty regions", stake: "nothing" },
     ...{ input: null, advised: true, common: true },
   };
-  pair.act = (request) => {
-    const [status, body] = act(request);
-    return [status, status === 409 ? { ...body, hint: "`helio promote db --yes`", offers: [offer] } : body];
-  };
+  changing(pair, "act", ([status, body]) => [
+    status,
+    status === 409 ? { ...body, hint: "`helio promote db --yes`", offers: [offer] } : body,
+  ]);
 }
 
 test("the second dialog shows no hint of the command line, and what it recommends as a button", async (t) => {

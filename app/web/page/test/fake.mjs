@@ -20,7 +20,7 @@ export class Fake {
   constructor(pair) {
     this.pair = pair;
     this.streams = new Set();
-    this.told = 0;
+    this.sent = 0;
     this.server = createServer((request, response) => this.serve(request, response));
   }
 
@@ -52,9 +52,9 @@ export class Fake {
 
   view() {
     // A new pair begins its list again.
-    if (this.pair.happenings.length < this.told) this.told = 0;
-    for (const happening of this.pair.happenings.slice(this.told)) this.send("happening", happening);
-    this.told = this.pair.happenings.length;
+    if (this.pair.happenings.length < this.sent) this.sent = 0;
+    for (const happening of this.pair.happenings.slice(this.sent)) this.send("happening", happening);
+    this.sent = this.pair.happenings.length;
     this.send("view", this.pair.view());
   }
 
@@ -79,7 +79,7 @@ export class Fake {
     this.streams.add(response);
     response.on("close", () => this.streams.delete(response));
     for (const happening of this.pair.happenings.slice(-200)) this.send("happening", happening, [response]);
-    this.told = this.pair.happenings.length;
+    this.sent = this.pair.happenings.length;
     this.send("view", this.pair.view(), [response]);
   }
 

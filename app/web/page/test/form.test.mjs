@@ -2,11 +2,11 @@
 // The form of the page: hostile names, widths, contrast, colours, and what an update touches.
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { button, endBrowser, inked, open, shows, title, until } from "./browser_page.mjs";
+import { button, changing, endBrowser, inked, open, shows, title, until } from "./browser_page.mjs";
 
 after(endBrowser);
 
-test("names of strangers are inert text, in every place", async (t) => {
+test("hostile names are inert text, in every place", async (t) => {
   const bad = '<img src=x onerror="alert(1)">\u202etxet\u0007' + "w".repeat(90);
   const { page, fake, pair } = await open(t, { pair: { names: [bad, "lyon"], group: `g${bad}` }, width: 320 });
   pair.press("cut");
@@ -39,17 +39,15 @@ test("of many groups only those that are not well are open, and the verdict lead
   const names = ["archive", "db", "logs", "mail"];
   const { page, fake } = await open(t, {
     prepare: (pair) => {
-      const view = pair.view.bind(pair);
       const of = (group, name) => {
         const verdict =
           name === "logs" ? { ...group.verdict, word: "at-risk", why: "a verify found differences" } : group.verdict;
         return { ...group, name, verdict };
       };
-      pair.view = () => {
-        const all = view();
+      changing(pair, "view", (all) => {
         for (const { status } of all.nodes) status.groups = names.map((name) => of(status.groups[0], name));
         return all;
-      };
+      });
     },
   });
   fake.tick(2);
@@ -97,7 +95,7 @@ for (const width of [320, 640, 1280, 1920]) {
 
 for (const scheme of ["light", "dark"]) {
   test(`texts have a contrast of at least 4.5 in the ${scheme} scheme`, async (t) => {
-    const { page, fake, pair } = await open(t, { scheme });
+    const { page, fake, pair } = await open(t, { scheme, script: contrast });
     pair.advice = ["change", "watch", "well", "unknown"].map((verdict) => ({
       label: verdict,
       verdict,
@@ -118,7 +116,7 @@ for (const scheme of ["light", "dark"]) {
 
 for (const scheme of ["light", "dark"]) {
   test(`borders of inputs have a contrast of at least 3 in the ${scheme} scheme`, async (t) => {
-    const { page } = await open(t, { scheme });
+    const { page } = await open(t, { scheme, script: contrast });
     await button(page, "Snapshot: db on paris").click();
     const poor = await page.evaluate(borders);
     assert.deepEqual(poor, []);
@@ -173,29 +171,34 @@ test("an update changes no text that is the same, and makes no element again", a
   assert.deepEqual(made, []);
 });
 
-/** Inputs whose border has a contrast below 3 with what is around them; runs in the page. */
-function borders() {
-  const luminance = (text) => {
-    const [r, g, b] = text.match(/[\d.]+/g).map((value) => Number(value) / 255);
+/** Defines what `borders` and `contrasts` measure with; runs in the page. */
+function contrast() {
+  const luminance = (numbers) => {
+    const [r, g, b] = numbers.map((value) => value / 255);
     const channel = (value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
     return 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
   };
+  globalThis.parse = (text) => (text.match(/[\d.]+/g) ?? []).map(Number);
+  globalThis.contrast = (one, other) => {
+    const [a, b] = [luminance(one), luminance(other)];
+    return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  };
+}
+
+/** Inputs whose border has a contrast below 3 with what is around them; runs in the page. */
+function borders() {
   const inputs = [...document.querySelectorAll('select, input[type="text"], button:not(.primary, [aria-pressed="true"])')];
   const ratios = inputs.map((input) => {
     const { borderTopColor, backgroundColor } = getComputedStyle(input);
-    const [a, b] = [luminance(borderTopColor), luminance(backgroundColor)];
-    return { text: `${input.tagName} ${input.textContent}`, ratio: (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05) };
+    const ratio = globalThis.contrast(globalThis.parse(borderTopColor), globalThis.parse(backgroundColor));
+    return { text: `${input.tagName} ${input.textContent}`, ratio };
   });
   return ratios.length > 10 ? ratios.filter(({ ratio }) => ratio < 3) : ["no inputs"];
 }
 
 /** Texts whose contrast with what is behind them is below 4.5; runs in the page. */
 function contrasts() {
-  const parse = (text) => (text.match(/[\d.]+/g) ?? []).map(Number);
-  const luminance = ([r, g, b]) => {
-    const channel = (value) => (value / 255 <= 0.04045 ? value / 255 / 12.92 : ((value / 255 + 0.055) / 1.055) ** 2.4);
-    return 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
-  };
+  const { parse, contrast } = globalThis;
   const behind = (element) => {
     for (let at = element; at; at = at.parentElement) {
       const [r, g, b, alpha = 1] = parse(getComputedStyle(at).backgroundColor);
@@ -216,8 +219,7 @@ function contrasts() {
     const drawn = element.ownerSVGElement;
     const card = drawn ? element.closest("g")?.querySelector("rect") : null;
     const ground = card && element.closest(".card") ? parse(getComputedStyle(card).fill) : behind(element);
-    const [a, b] = [luminance(parse(drawn ? style.fill : style.color)), luminance(ground)];
-    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    const ratio = contrast(parse(drawn ? style.fill : style.color), ground);
     if (ratio < 4.5)
       poor.push(
         `${element.tagName} ${element.className.baseVal ?? element.className}: ${ratio.toFixed(2)}: ${element.textContent.slice(0, 40)}`,

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { after, test } from "node:test";
 import { Pair } from "./pair.mjs";
-import { button, endBrowser, open, shows, title, until } from "./browser_page.mjs";
+import { button, changing, endBrowser, legend, open, reads, shows, title, titled, until } from "./browser_page.mjs";
 
 after(endBrowser);
 
@@ -22,7 +22,7 @@ test("a healthy pair is shown with its verdict in words, nodes, rates and the fo
   assert.match(nodes[0], /^paris: primary; replicating, consistent; data 256 MiB · \/dev\/vg0\/paris-data; 2 clients$/);
   assert.match(nodes[1], /^lyon: secondary; replicating, consistent/);
   assert.match(nodes[2], /^link: connected; data goes from paris to lyon; round trip 20\.1 ms; 3\.1 MiB\/s$/);
-  const written = page.locator(".legend li", { hasText: "written by clients" });
+  const written = legend(page, "written by clients");
   assert.match(await written.textContent(), /3\.1 MiB\/s/);
   const row = page.locator(".forecast tr", { hasText: "latency p99" });
   assert.deepEqual(await row.locator("td").allTextContents(), ["420 µs", "450 µs"]);
@@ -36,20 +36,20 @@ test("the fake pair sends every field that the API requires", () => {
   pair.step(60_000);
   pair.press("mend");
   pair.step(1000);
-  const lacking = (value, schema, path) => {
+  const missing = (value, schema, path) => {
     if (value === null || typeof value !== "object") return [];
     const named = schema.$ref ?? schema.anyOf?.find((it) => it.$ref)?.$ref;
-    if (named) return lacking(value, schemas[named.split("/").at(-1)], path);
-    if (Array.isArray(value)) return value.flatMap((item, at) => lacking(item, schema.items ?? {}, `${path}[${at}]`));
+    if (named) return missing(value, schemas[named.split("/").at(-1)], path);
+    if (Array.isArray(value)) return value.flatMap((item, at) => missing(item, schema.items ?? {}, `${path}[${at}]`));
     const own = (schema.required ?? []).filter((name) => !(name in value)).map((name) => `${path}.${name}`);
     return [
       ...own,
       ...Object.entries(schema.properties ?? {}).flatMap(([name, it]) =>
-        lacking(value[name] ?? null, it, `${path}.${name}`),
+        missing(value[name] ?? null, it, `${path}.${name}`),
       ),
     ];
   };
-  for (const node of pair.view().nodes) assert.deepEqual(lacking(node.status, schemas.Status, "status"), []);
+  for (const node of pair.view().nodes) assert.deepEqual(missing(node.status, schemas.Status, "status"), []);
   assert.ok(pair.view().nodes[0].status.groups[0].sync !== null);
 });
 
@@ -58,11 +58,7 @@ test("a cut link is shown at once, with what each node advises, until the resync
   fake.tick(3);
   await button(page, "Cut the link").click();
   fake.tick(15);
-  await until(
-    () => title(page),
-    (now) => now === "AT RISK: db · helio",
-    "the title",
-  );
+  await titled(page, "AT RISK: db · helio");
   await shows(page, "no message from lyon for 15 s");
   assert.equal(await page.locator("#announced").textContent(), "db: AT RISK: no message from lyon for 0 s");
   assert.deepEqual(await page.locator(".next .where").allTextContents(), ["do on paris", "do on lyon"]);
@@ -75,11 +71,7 @@ test("a cut link is shown at once, with what each node advises, until the resync
   assert.ok((await page.locator("progress").evaluate((bar) => bar.value)) > 0);
   assert.match(await page.locator(".topology li").nth(2).textContent(), /resync \d+ %/);
   fake.tick(60);
-  await until(
-    () => title(page),
-    (now) => now === "OK: db · helio",
-    "the title",
-  );
+  await titled(page, "OK: db · helio");
   assert.ok(!(await page.locator(".resync").isVisible()));
   const changes = await page.locator(".timeline li .what").allTextContents();
   assert.equal(changes[0], "verdict AT RISK → OK, state syncing → replicating");
@@ -99,16 +91,12 @@ test("a resync that never ends says so", async (t) => {
   assert.deepEqual(await row.locator("td").allTextContents(), ["no, at this write rate", "no"]);
 });
 
-test("two primaries that are not connected are a split brain, although neither node can see it", async (t) => {
+test("two primaries that are not connected are a split brain, although neither node reports it", async (t) => {
   const { page, fake, pair } = await open(t);
   pair.press("cut");
   pair.nodes[1].role = "primary";
   fake.tick(2);
-  await until(
-    () => title(page),
-    (now) => now === "SPLIT BRAIN: db · helio",
-    "the title",
-  );
+  await titled(page, "SPLIT BRAIN: db · helio");
   await shows(page, "paris and lyon are primary and not connected");
 });
 
@@ -119,11 +107,7 @@ test("a split brain is resolved by the advised button, after a confirmation", as
   pair.press("fail-over");
   pair.press("start", "paris");
   fake.tick(3);
-  await until(
-    () => title(page),
-    (now) => now === "SPLIT BRAIN: db · helio",
-    "the title",
-  );
+  await titled(page, "SPLIT BRAIN: db · helio");
   assert.match(await fact(page, "only lyon").textContent(), /^at most .* MiB, last write/);
   assert.match(await page.locator(".topology li").nth(2).textContent(), /^link: refused/);
   await button(page, "Discard paris on paris").click();
@@ -135,11 +119,7 @@ test("a split brain is resolved by the advised button, after a confirmation", as
   await shows(page, "resolve of db on paris: done");
   assert.deepEqual(pair.acts, [{ node: 0, group: "db", action: "resolve", input: null, confirmed: false }]);
   fake.tick(3);
-  await until(
-    () => title(page),
-    (now) => now === "OK: db · helio",
-    "the title",
-  );
+  await titled(page, "OK: db · helio");
 });
 
 test("what may lose data needs the name of the group, and a repeated Enter does not confirm it", async (t) => {
@@ -204,6 +184,7 @@ test("a refusal is shown with its hint until it is dismissed", async (t) => {
   await shows(page, "cannot verify db: a verify runs already");
   await shows(page, "helio verify stop db");
   fake.tick(30);
+  await shows(page, /^virtual time 30 s/);
   await shows(page, "cannot verify db: a verify runs already");
 });
 
@@ -215,6 +196,7 @@ test("an update keeps focus, an open list and an open dialog; an action that is 
   const dialog = page.getByRole("dialog");
   await dialog.waitFor();
   fake.tick(3);
+  await shows(page, /^virtual time 3 s/);
   assert.ok(await dialog.isVisible());
   assert.equal(await page.evaluate(() => document.activeElement.textContent), "Cancel");
   pair.nodes[0].role = "secondary";
@@ -230,11 +212,7 @@ test("a page that receives nothing says so, keeps the last values, and is live a
   fake.tick(3);
   await shows(page, "OK: db");
   const live = page.locator("#live");
-  await until(
-    () => live.textContent(),
-    (text) => /^no response for [3-9] s$/.test(text),
-    "liveness",
-  );
+  await reads(live, /^no response for [3-9] s$/);
   assert.equal(await title(page), "NOT LIVE, last OK: db · helio");
   assert.ok(await page.evaluate(() => document.body.classList.contains("stale")));
   await button(page, "Pause: db on paris").click();
@@ -243,29 +221,17 @@ test("a page that receives nothing says so, keeps the last values, and is live a
   assert.deepEqual(pair.acts, []);
   await page.keyboard.press("Escape");
   fake.tick(1);
-  await until(
-    () => live.textContent(),
-    (text) => text === "live",
-    "liveness",
-  );
+  await reads(live, "live");
   assert.equal(await title(page), "OK: db · helio");
   fake.send("gone", {});
-  await until(
-    () => live.textContent(),
-    (text) => /^helio dashboard ended \d s ago$/.test(text),
-    "liveness",
-  );
+  await reads(live, /^helio dashboard ended \d s ago$/);
   fake.hangUp();
   await until(
     () => fake.streams.size,
     (size) => size > 0,
     "a new connection",
   );
-  await until(
-    () => live.textContent(),
-    (text) => text === "live",
-    "liveness",
-  );
+  await reads(live, "live");
   assert.deepEqual(problems, []);
 });
 
@@ -298,7 +264,7 @@ test("the timeline is filtered and bounded", async (t) => {
   const { page, fake, pair } = await open(t);
   for (let at = 0; at < 520; at += 1) {
     const changed = at % 2 ? { clients: { old: 1, new: 2 } } : { state: { old: "queuing", new: "logging" } };
-    pair.tell(pair.nodes[at % 2], {
+    pair.record(pair.nodes[at % 2], {
       event: "change",
       object: at % 2 ? "volume" : "group",
       name: at % 2 ? "data" : "db",
@@ -326,50 +292,53 @@ test("unknown words and a group that is not served are shown as they are", async
   const { page, fake, pair } = await open(t);
   pair.state = () => "dreaming";
   fake.tick(1);
-  await until(
-    () => page.locator(".topology li").first().textContent(),
-    (text) => text.includes("dreaming, consistent"),
-    "the state",
-  );
-  const status = pair.status.bind(pair);
+  await reads(page.locator(".topology li").first(), /dreaming, consistent/);
   const failed = { name: "db", since_ms: pair.now(), hint: "`helio apply`", needs_restart: false };
   let failing = ["lyon"];
-  pair.status = (node) =>
-    failing.includes(node.name)
-      ? { ...status(node), groups: [], failed: [{ ...failed, reason: `the metadata of ${node.name} is damaged` }] }
-      : status(node);
+  changing(pair, "status", (status, { name }) =>
+    failing.includes(name)
+      ? { ...status, groups: [], failed: [{ ...failed, reason: `the metadata of ${name} is damaged` }] }
+      : status,
+  );
   fake.tick(1);
   assert.equal(await fact(page, "lyon").textContent(), "not served: the metadata of lyon is damaged");
   assert.deepEqual(await page.locator(".next li").allTextContents(), ["do on lyonhelio apply"]);
   assert.equal(await title(page), "OK: db · helio");
   failing = ["lyon", "paris"];
   fake.tick(1);
-  await until(
-    () => title(page),
-    (now) => now === "NOT SERVED: db · helio",
-    "the title",
-  );
+  await titled(page, "NOT SERVED: db · helio");
   await shows(page, "on paris: the metadata of paris is damaged; on lyon: the metadata of lyon is damaged");
   assert.equal(await page.locator("section.group").count(), 1);
+});
+
+test("when volumes were verified, a restore, and writes at the full queue are rows of the facts", async (t) => {
+  const { page, fake, pair } = await open(t);
+  changing(pair, "status", (status, { role }) => {
+    if (role !== "primary") return status;
+    const [group] = status.groups;
+    group.volumes[0].verified = { at_ms: status.at_ms - 90_000, differed_bytes: 2 ** 20, repaired: true };
+    group.restoring = { snapshot: "before-upgrade", left_bytes: 2 ** 30, failed: null };
+    Object.assign(group.throttle, { refused: 1, dropped: 2 });
+    return status;
+  });
+  fake.tick(1);
+  await reads(fact(page, "verified"), "data 1 min 30 s ago, 1 MiB differed, and were copied");
+  await reads(fact(page, "restoring"), "from before-upgrade, 1 GiB left");
+  await reads(fact(page, "refused"), "1 write failed at the full queue");
+  await reads(fact(page, "dropped"), "the full queue 2 times; only dirty regions were recorded");
 });
 
 test("no node responds: the verdict is not known", async (t) => {
   const { page, fake, pair } = await open(t);
   for (const node of pair.nodes) node.running = false;
   fake.tick(2);
-  await until(
-    () => title(page),
-    (now) => now === "UNKNOWN: db · helio",
-    "the title",
-  );
+  await titled(page, "UNKNOWN: db · helio");
   await shows(page, "no node responds; paris reported OK last");
 });
 
 test("a node that only its peer can see is marked as such, and groups of the same name stay apart", async (t) => {
   const { page, fake, pair } = await open(t);
-  const view = pair.view.bind(pair);
-  pair.view = () => {
-    const all = view();
+  changing(pair, "view", (all) => {
     const other = structuredClone(all.nodes[0]);
     const rename = (group) => ({ ...group, node: "oslo", peer: { ...group.peer, name: "bergen" } });
     Object.assign(other, {
@@ -377,7 +346,7 @@ test("a node that only its peer can see is marked as such, and groups of the sam
       status: { ...other.status, node: "oslo", groups: other.status.groups.map(rename) },
     });
     return { ...all, nodes: [...all.nodes, other] };
-  };
+  });
   fake.tick(2);
   await until(
     () => page.locator("section.group").count(),
@@ -409,11 +378,7 @@ test("the controls of a simulation send what they say", async (t) => {
     "the mode",
   );
   await button(page, "Pause").click();
-  await until(
-    () => page.locator("#live").textContent(),
-    (text) => text === "paused",
-    "liveness",
-  );
+  await reads(page.locator("#live"), "paused");
   await button(page, "20×").click();
   await until(
     () => pair.speed,
@@ -427,11 +392,7 @@ test("the controls of a simulation send what they say", async (t) => {
   await button(page, "Fail over").click();
   fake.tick(3);
   await button(page, "Start paris").waitFor();
-  await until(
-    () => page.locator(".guide li").nth(3).textContent(),
-    (text) => text.endsWith("Done."),
-    "the step",
-  );
+  await reads(page.locator(".guide li").nth(3), /Done\.$/);
 });
 
 test("a new pair begins with empty plots and without the events of the last one", async (t) => {
@@ -447,11 +408,7 @@ test("a new pair begins with empty plots and without the events of the last one"
   );
   await button(page, "New pair").click();
   fake.tick(3);
-  await until(
-    () => title(page),
-    (now) => now === "OK: db · helio",
-    "the title",
-  );
+  await titled(page, "OK: db · helio");
   assert.equal(await items.count(), 0);
   await shows(page, "Nothing happened yet.");
   await shows(page, /^virtual time 3 s/);

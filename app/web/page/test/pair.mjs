@@ -151,7 +151,7 @@ export class Pair {
       if (verdict !== node.verdict) node.since_ms = this.now();
       Object.assign(node, { verdict, state });
       if (Object.keys(changed).length > 0)
-        this.tell(node, {
+        this.record(node, {
           event: "change",
           object: "group",
           name: this.group,
@@ -161,7 +161,7 @@ export class Pair {
     }
   }
 
-  tell(node, event) {
+  record(node, event) {
     this.sequence += 1;
     const happening = {
       node: this.nodes.indexOf(node),

@@ -2,19 +2,15 @@
 // The plots of the page: rates, gaps, the clock, and the cursor.
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { button, endBrowser, inked, open, shows, until } from "./browser_page.mjs";
+import { button, changing, endBrowser, inked, legend, open, reads, shows, until } from "./browser_page.mjs";
 
 after(endBrowser);
 
 test("plots move, and a node without a status is a gap and not a zero", async (t) => {
   const { page, fake, pair } = await open(t);
   fake.tick(3);
-  const received = page.locator(".legend li", { hasText: "received" });
-  await until(
-    () => received.textContent(),
-    (text) => text.includes("MiB/s"),
-    "the rate of lyon",
-  );
+  const received = legend(page, "received");
+  await reads(received, /MiB\/s/);
   const before = await inked(page, "Throughput");
   fake.tick(3);
   await until(
@@ -24,30 +20,18 @@ test("plots move, and a node without a status is a gap and not a zero", async (t
   );
   pair.press("kill", "lyon");
   fake.tick(1);
-  await until(
-    () => received.textContent(),
-    (text) => text.endsWith("–"),
-    "the rate of lyon",
-  );
+  await reads(received, /–$/);
   assert.equal(await page.locator("header.top .silent").textContent(), "no status from lyon for 1 s");
   await shows(page, "cannot connect: no daemon responds");
   const lyon = page.locator(".topology li").nth(1);
-  await until(
-    () => lyon.textContent(),
-    (text) => text === "lyon: secondary; replicating; no status; as paris reports, 1 s ago",
-    "lyon",
-  );
+  await reads(lyon, "lyon: secondary; replicating; no status; as paris reports, 1 s ago");
 });
 
 test("the time in which a node did not respond is no part of a rate", async (t) => {
   const { page, fake, pair } = await open(t);
   fake.tick(3);
-  const received = page.locator(".legend li", { hasText: "received" });
-  await until(
-    () => received.textContent(),
-    (text) => text === "received3.1 MiB/s",
-    "the rate of lyon",
-  );
+  const received = legend(page, "received");
+  await reads(received, "received3.1 MiB/s");
   pair.nodes[1].error = { error: "cannot connect: timed out", code: "no-daemon", hint: null };
   fake.tick(3);
   await shows(page, "no status from lyon for 3 s");
@@ -56,11 +40,7 @@ test("the time in which a node did not respond is no part of a rate", async (t) 
   await page.locator("#silent").waitFor({ state: "hidden" });
   assert.equal(await received.textContent(), "received–");
   fake.tick(1);
-  await until(
-    () => received.textContent(),
-    (text) => text === "received3.1 MiB/s",
-    "the rate of lyon",
-  );
+  await reads(received, "received3.1 MiB/s");
 });
 
 test("the cursor on one plot shows the values of that time in all of them", async (t) => {
@@ -69,142 +49,86 @@ test("the cursor on one plot shows the values of that time in all of them", asyn
   pair.press("cut");
   fake.tick(5);
   await button(page, "1 min").click();
-  const sent = page.locator(".legend li", { hasText: /^sent/ });
-  await until(
-    () => sent.textContent(),
-    (text) => text === "sent0 B/s",
-    "the rate now",
-  );
+  const sent = legend(page, /^sent/);
+  await reads(sent, "sent0 B/s");
   const over = page.locator("figure", { hasText: "Latency of writes" }).locator(".u-over");
   const { width } = await over.boundingBox();
   await over.hover({ position: { x: width * (54 / 60), y: 50 } });
-  await until(
-    () => sent.textContent(),
-    (text) => text === "sent3.1 MiB/s",
-    "the rate then",
-  );
+  await reads(sent, "sent3.1 MiB/s");
   assert.match(await page.locator(".plots .at").textContent(), /^at 21:30:0\dZ$/);
   await page.mouse.move(0, 0);
-  await until(
-    () => sent.textContent(),
-    (text) => text === "sent0 B/s",
-    "the rate now",
-  );
+  await reads(sent, "sent0 B/s");
 });
 
 test("the plots go on when the node whose clock they follow is gone, although the other clock is behind", async (t) => {
   const { page, fake, pair } = await open(t);
-  const status = pair.status.bind(pair);
-  pair.status = (node) => {
-    const shown = status(node);
-    return node.name === "lyon" ? { ...shown, at_ms: shown.at_ms - 60_000 } : shown;
-  };
+  changing(pair, "status", (status, { name }) =>
+    name === "lyon" ? { ...status, at_ms: status.at_ms - 60_000 } : status,
+  );
   fake.tick(10);
   pair.press("kill", "paris");
   fake.tick(5);
   await shows(page, "no status from paris for 5 s");
   await button(page, "1 min").click();
-  const written = page.locator(".legend li", { hasText: "written by clients" });
-  await until(
-    () => written.textContent(),
-    (text) => text.endsWith("–"),
-    "the rate now",
-  );
+  const written = legend(page, "written by clients");
+  await reads(written, /–$/);
   const over = page.locator("figure", { hasText: "Latency of writes" }).locator(".u-over");
   const { width } = await over.boundingBox();
   await over.hover({ position: { x: width * (50 / 60), y: 50 } });
-  await until(
-    () => written.textContent(),
-    (text) => text.endsWith("3.1 MiB/s"),
-    "the rate then",
-  );
+  await reads(written, /3\.1 MiB\/s$/);
 });
 
 test("a counter that goes back gives a gap", async (t) => {
   const { page, fake, pair } = await open(t);
   fake.tick(3);
-  const written = page.locator(".legend li", { hasText: "written by clients" });
-  await until(
-    () => written.textContent(),
-    (text) => text.includes("MiB/s"),
-    "the rate",
-  );
+  const written = legend(page, "written by clients");
+  await reads(written, /MiB\/s/);
   pair.nodes[0].counters.write_bytes = 0;
   fake.view();
+  await reads(written, /–$/);
   pair.time_ms += 1000;
   fake.view();
-  await until(
-    () => written.textContent(),
-    (text) => !text.includes("-"),
-    "no negative rate",
-  );
+  await reads(written, "written by clients0 B/s");
   pair.nodes[0].counters.write_bytes = -5 * 2 ** 20;
   pair.time_ms += 1000;
   fake.view();
-  await until(
-    () => written.textContent(),
-    (text) => text.endsWith("–"),
-    "the gap",
-  );
+  await reads(written, /–$/);
 });
 
 test("a daemon that started again gives a gap, although its counters are beyond the last ones", async (t) => {
   const { page, fake, pair } = await open(t);
   let started_ms = 0;
-  const status = pair.status.bind(pair);
-  pair.status = (node) => ({ ...status(node), daemon_uptime_seconds: (pair.time_ms - started_ms) / 1000 });
+  changing(pair, "status", (status) => ({ ...status, daemon_uptime_seconds: (pair.time_ms - started_ms) / 1000 }));
   fake.tick(3);
-  const written = page.locator(".legend li", { hasText: "written by clients" });
-  await until(
-    () => written.textContent(),
-    (text) => text.endsWith("3.1 MiB/s"),
-    "the rate",
-  );
+  const written = legend(page, "written by clients");
+  await reads(written, /3\.1 MiB\/s$/);
   started_ms = pair.time_ms + 500;
   fake.tick(1);
-  await until(
-    () => written.textContent(),
-    (text) => text.endsWith("–"),
-    "the gap",
-  );
+  await reads(written, /–$/);
   fake.tick(1);
-  await until(
-    () => written.textContent(),
-    (text) => text.endsWith("3.1 MiB/s"),
-    "the rate",
-  );
+  await reads(written, /3\.1 MiB\/s$/);
 });
 
 test("the values of now are those of a node that responds, and a forecast without values has no table", async (t) => {
   let known = true;
   const { page, fake, pair } = await open(t, {
     prepare: (pair) => {
-      const view = pair.view.bind(pair);
-      const forecast = { ...view().nodes[0].groups.db.forecast, source: "a plan" };
+      const forecast = { ...pair.view().nodes[0].groups.db.forecast, source: "a plan" };
       const values = Object.entries(forecast).filter(([name]) => !["source", "advice"].includes(name));
       const none = { ...forecast, ...Object.fromEntries(values.map(([name]) => [name, null])) };
-      pair.view = () => {
-        const all = structuredClone(view());
+      changing(pair, "view", (all) => {
         for (const node of all.nodes) node.groups.db.forecast = known ? forecast : none;
         return all;
-      };
+      });
     },
   });
   fake.tick(3);
-  await page.locator(".legend li", { hasText: "mean of writes and flushes, last interval" }).waitFor();
+  await legend(page, "mean of writes and flushes, last interval").waitFor();
   const most = page.locator(".forecast tr", { hasText: "queue, most" }).locator("td");
-  await until(
-    () => most.nth(1).textContent(),
-    (text) => text === "3.1 MiB",
-    "the queue",
-  );
+  await reads(most.nth(1), "3.1 MiB");
   pair.press("kill", "paris");
   fake.tick(1);
-  await until(
-    () => most.nth(1).textContent(),
-    (text) => text === "–",
-    "the queue",
-  );
+  await reads(most.nth(1), "–");
   known = false;
   fake.tick(1);
   await page.locator(".forecast table").waitFor({ state: "hidden" });

@@ -7,7 +7,7 @@ export const START_MS = Date.UTC(2026, 10, 20, 21, 30, 0);
 
 export function groupStatus(pair, node) {
   const other = pair.other(node);
-  const leads = node.role === "primary";
+  const isPrimary = node.role === "primary";
   const [word, why] = pair.verdict(node);
   const connected = pair.connected();
   if (pair.queue + pair.dirty < 2 * MIB) pair.lag_since = null;
@@ -52,12 +52,12 @@ export function groupStatus(pair, node) {
         copy_waits: null,
         io: "direct",
         sparse: false,
-        dirty_bytes: leads ? pair.dirty : 0,
+        dirty_bytes: isPrimary ? pair.dirty : 0,
         verified: null,
-        clients: leads ? 2 : 0,
+        clients: isPrimary ? 2 : 0,
       },
     ],
-    queue: leads
+    queue: isPrimary
       ? {
           bytes: pair.queue,
           items: lag.writes,
@@ -75,7 +75,7 @@ export function groupStatus(pair, node) {
         }
       : null,
     throttle: { waiting: 0, count: 0, total_seconds: 0, refused: 0, dropped: 0 },
-    answers: leads ? { since_ms: START_MS, writes: times, flushes: { ...times, count: 0 } } : null,
+    answers: isPrimary ? { since_ms: START_MS, writes: times, flushes: { ...times, count: 0 } } : null,
     lag,
     cursors: {
       accepted: 0,

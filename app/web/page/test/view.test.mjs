@@ -3,15 +3,9 @@
 // what is read out.
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { button, endBrowser, open, shows, title, until } from "./browser_page.mjs";
+import { button, changing, endBrowser, legend, open, reads, shows, title, until } from "./browser_page.mjs";
 
 after(endBrowser);
-
-/** Changes every view before it is sent. */
-function changing(pair, change) {
-  const view = pair.view.bind(pair);
-  pair.view = () => change(structuredClone(view()));
-}
 
 const nodes = (page) => page.locator(".topology li").allTextContents();
 const groups = (page) => page.locator("section.group").count();
@@ -20,36 +14,28 @@ const next = (page) => page.locator(".next li:visible").allTextContents();
 test("a node whose status is old does not respond: it has no actions, no rates and no part in the verdict", async (t) => {
   const { page, fake, pair } = await open(t);
   fake.tick(3);
-  const written = page.locator(".legend li", { hasText: "written by clients" });
-  await until(
-    () => written.textContent(),
-    (text) => text.endsWith("3.1 MiB/s"),
-    "the rate",
-  );
+  const written = legend(page, "written by clients");
+  await reads(written, /3\.1 MiB\/s$/);
   // The last status of paris is that of a primary, and lyon was promoted since.
   const old = structuredClone(pair.view().nodes[0]);
   pair.press("cut");
   pair.nodes[0].role = "secondary";
   pair.nodes[1].role = "primary";
-  changing(pair, (view) => ({ ...view, nodes: [{ ...old, age_ms: 12_000 }, view.nodes[1]] }));
+  changing(pair, "view", (view) => ({ ...view, nodes: [{ ...old, age_ms: 12_000 }, view.nodes[1]] }));
   fake.tick(1);
-  await until(
-    () => page.locator("#silent").textContent(),
-    (text) => text === "paris: last status 12 s ago",
-    "the node",
-  );
+  await reads(page.locator("#silent"), "paris: last status 12 s ago");
   assert.equal(await page.locator("#live").textContent(), "a status is old");
   assert.equal(await title(page), "AT RISK: db · helio");
   assert.equal(await button(page, "Pause: db on paris").count(), 0);
   assert.match((await nodes(page))[0], /^paris: secondary; .*; no status; as lyon reports/);
   fake.tick(2);
-  assert.match(await page.locator(".legend li", { hasText: "received" }).textContent(), /–$/);
+  assert.match(await legend(page, "received").textContent(), /–$/);
 });
 
 test("a status is old after three intervals, and not before 2.5 s", async (t) => {
   const { page, fake, pair } = await open(t);
   const age = { interval_ms: 1000, age_ms: 3000 };
-  changing(pair, (view) => ({
+  changing(pair, "view", (view) => ({
     ...view,
     interval_ms: age.interval_ms,
     nodes: view.nodes.map((node) => ({ ...node, age_ms: age.age_ms })),
@@ -74,7 +60,7 @@ test("a daemon that is named twice is one side, the one that responds", async (t
   const { page, fake, pair } = await open(t);
   const error = { error: "cannot connect: timed out", code: "no-daemon", hint: null };
   let twin = {};
-  changing(pair, (view) => ({ ...view, nodes: [...view.nodes, { ...structuredClone(view.nodes[0]), ...twin }] }));
+  changing(pair, "view", (view) => ({ ...view, nodes: [...view.nodes, { ...structuredClone(view.nodes[0]), ...twin }] }));
   fake.tick(2);
   await shows(page, "OK: db");
   assert.deepEqual(await page.locator(".node-actions h4").allTextContents(), ["paris", "lyon"]);
@@ -85,7 +71,7 @@ test("a daemon that is named twice is one side, the one that responds", async (t
   assert.ok(await button(page, "Pause: db on paris").isVisible());
   twin = {};
   pair.nodes[0].error = error;
-  changing(pair, (view) => {
+  changing(pair, "view", (view) => {
     const db = { offers: pair.offers(pair.nodes[0]), forecast: null, snapshots: [] };
     Object.assign(view.nodes[2], { error: null, age_ms: 0, groups: { db } });
     return view;
@@ -108,7 +94,7 @@ test("a daemon that is named twice is one side, the one that responds", async (t
 test("a third node of a group is shown as text", async (t) => {
   const { page, fake, pair } = await open(t);
   const failed = [{ name: "db", since_ms: pair.now(), reason: "no disk", hint: "`helio apply`" }];
-  changing(pair, (view) => {
+  changing(pair, "view", (view) => {
     const third = structuredClone(view.nodes[1]);
     third.status.node = "oslo";
     const nodes = [...view.nodes, third];
@@ -127,7 +113,7 @@ test("a third node of a group is shown as text", async (t) => {
 for (const name of ["constructor", "toString", "__proto__"]) {
   test(`a group may be named ${name}`, async (t) => {
     const { page, fake, pair } = await open(t, { pair: { group: name } });
-    changing(pair, (view) => {
+    changing(pair, "view", (view) => {
       for (const node of view.nodes) node.groups = {};
       return view;
     });
@@ -152,17 +138,13 @@ test("a verdict that changed while the page was not live is read out, with the n
   pair.press("cut");
   pair.time_ms += 4000;
   // The peer of the group is another one now.
-  changing(pair, (view) => {
+  changing(pair, "view", (view) => {
     view.nodes.pop();
     view.nodes[0].status.groups[0].peer.name = "oslo";
     return view;
   });
   fake.view();
-  await until(
-    () => announced.textContent(),
-    (text) => /^db: AT RISK: no message from lyon for 4 s\. The page is live again\.$/.test(text),
-    "the news",
-  );
+  await reads(announced, /^db: AT RISK: no message from lyon for 4 s\. The page is live again\.$/);
 });
 
 test("an advised button stands with the text that contains its command, never with nothing to do", async (t) => {
@@ -170,9 +152,8 @@ test("an advised button stands with the text that contains its command, never wi
   let advised = ["pause"];
   const { page, fake } = await open(t, {
     prepare: (pair) => {
-      const offers = pair.offers.bind(pair);
       pair.next = (node) => texts[node.name];
-      pair.offers = (node) => offers(node).map((offer) => ({ ...offer, advised: advised.includes(offer.action) }));
+      changing(pair, "offers", (all) => all.map((offer) => ({ ...offer, advised: advised.includes(offer.action) })));
     },
   });
   fake.tick(1);
@@ -194,7 +175,7 @@ test("an advised button stands with the text that contains its command, never wi
 test("the timeline is in the order of arrival; alerts begin and end, and belong to the state", async (t) => {
   const { page, fake, pair } = await open(t);
   const change = (node, at_ms, changed) =>
-    Object.assign(pair.tell(pair.nodes[node], { event: "change", object: "group", name: "db", changed }).event, { at_ms });
+    Object.assign(pair.record(pair.nodes[node], { event: "change", object: "group", name: "db", changed }).event, { at_ms });
   const now = pair.now();
   change(0, now, { lag_above: { old: false, new: true } });
   change(0, now + 9000, { lag_above: { old: true, new: false } });
@@ -233,7 +214,7 @@ test("while no node responds, the link is unknown", async (t) => {
     (all) => all[2] === "link: unknown",
     "the link",
   );
-  assert.equal(await page.locator(".tie .sign").getAttribute("d"), "");
+  assert.equal(await page.locator(".link .sign").getAttribute("d"), "");
 });
 
 test("a group that is gone leaves no observer and no plot", async (t) => {
@@ -254,7 +235,7 @@ test("a group that is gone leaves no observer and no plot", async (t) => {
   fake.tick(2);
   const observers = () => page.evaluate(() => globalThis.observers.size);
   assert.equal(await observers(), 5);
-  changing(pair, (view) => {
+  changing(pair, "view", (view) => {
     for (const { status } of view.nodes) status.groups = [];
     return view;
   });
