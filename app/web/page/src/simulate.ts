@@ -133,7 +133,7 @@ export class SimulationBar {
     });
     const nodes = el("div", { class: "sim-nodes" });
     this.nodes = new Rows(nodes, () => new NodeControls(send));
-    this.link.addEventListener("click", () => send("Link", { press: this.link_up ? "cut" : "mend" }));
+    this.link.addEventListener("click", () => send("Link", { press: this.link_up ? "cut" : "restore" }));
     const failover = press(
       "Fail over",
       "Promote the other node, as an operator who is certain that the primary is down",

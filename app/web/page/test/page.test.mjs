@@ -34,7 +34,7 @@ test("the fake pair sends every field that the API requires", () => {
   const pair = new Pair();
   pair.press("cut");
   pair.step(60_000);
-  pair.press("mend");
+  pair.press("restore");
   pair.step(1000);
   const missing = (value, schema, path) => {
     if (value === null || typeof value !== "object") return [];
@@ -84,7 +84,7 @@ test("a resync that never ends says so", async (t) => {
   pair.press("cut");
   fake.tick(40);
   Object.assign(pair.settings, { rate_mbit: 1 });
-  pair.press("mend");
+  pair.press("restore");
   fake.tick(3);
   await shows(page, /will not converge at this write rate/);
   const row = page.locator(".forecast tr", { hasText: "resync converges" });
@@ -251,7 +251,7 @@ test("events that the server sends again after a reconnect are shown once", asyn
     (size) => size > 0,
     "a new connection",
   );
-  pair.press("mend");
+  pair.press("restore");
   fake.tick(2);
   await until(
     () => items.count(),
@@ -325,7 +325,7 @@ test("when volumes were verified, a restore, and writes at the full queue are ro
   await reads(fact(page, "verified"), "data 1 min 30 s ago, 1 MiB differed, and were copied");
   await reads(fact(page, "restoring"), "from before-upgrade, 1 GiB left");
   await reads(fact(page, "refused"), "1 write failed at the full queue");
-  await reads(fact(page, "dropped"), "the full queue 2 times; only dirty regions were recorded");
+  await reads(fact(page, "dropped"), "2 times: the queue was full, and only dirty regions were recorded");
 });
 
 test("no node responds: the verdict is not known", async (t) => {

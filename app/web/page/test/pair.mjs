@@ -109,7 +109,7 @@ export class Pair {
   press(press, name) {
     const node = this.nodes.find((it) => it.name === name);
     if (press === "cut") this.link_up = false;
-    if (press === "mend") this.link_up = true;
+    if (press === "restore") this.link_up = true;
     if (press === "kill") node.running = false;
     if (press === "start") this.start(node);
     if (press === "fail-disk")
