@@ -21,17 +21,18 @@ pub(crate) fn effect(line: &str) -> String {
 
 /// What is at stake, as far as it is known before the daemon is asked.
 pub(crate) fn stake(request: &Request, g: &GroupStatus) -> String {
-    let (node, peer) = (&g.node, g.peer.as_ref().map_or("its peer", |peer| &peer.name));
+    let (name, node, peer) =
+        (&g.name, &g.node, g.peer.as_ref().map_or("its peer", |peer| &peer.name));
     let secondary = if g.role == Role::Primary { peer } else { node };
     match request {
         Request::Pause => format!(
             "until replication resumes, new writes exist only on the primary; if it fails, {secondary} does not have them"
         ),
         Request::Resync(wish) if wish.full => format!(
-            "until the resync ends, the copy on {secondary} is inconsistent and cannot be promoted"
+            "until the resync ends, the copy of {name} on {secondary} is inconsistent and cannot be promoted"
         ),
         Request::Resync(wish) if wish.give_up_safe_copy => {
-            format!("until the resync ends, {secondary} has no consistent copy")
+            format!("until the resync ends, {secondary} has no consistent copy of {name}")
         }
         // Data that is missing on this primary is on the peer.
         Request::Resume | Request::Resync(_) if g.role == Role::Primary && !g.consistent => {
@@ -45,7 +46,7 @@ pub(crate) fn stake(request: &Request, g: &GroupStatus) -> String {
         }
         Request::Verify(wish) if wish.repair => {
             format!(
-                "where the copies differ, the blocks of {node} overwrite those of {peer}, even if the blocks of {peer} are the correct ones"
+                "where the copies of {name} differ, the blocks of {node} overwrite those of {peer}, even if the blocks of {peer} are the correct ones"
             )
         }
         Request::Verify(_) => {

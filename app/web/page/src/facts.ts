@@ -119,7 +119,7 @@ function extras({ name, group, at_ms }: Side): Fact[] {
   const { refused, dropped } = group.throttle;
   if (refused > 0) all.push(["refused", `${count(refused, "write")} failed at the full queue`]);
   if (dropped > 0)
-    all.push(["dropped", `the full queue ${count(dropped, "time")}; only dirty regions were recorded`]);
+    all.push(["dropped", `${count(dropped, "time")}: the queue was full, and only dirty regions were recorded`]);
   if (group.seeding) {
     const since = span(at_ms - group.seeding.since_ms);
     all.push([
