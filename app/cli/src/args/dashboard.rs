@@ -21,7 +21,7 @@ pub struct Dashboard {
     /// A state directory; or HOST:PORT,SERVER-KEY,KEY-FILE for a remote daemon, as for --host, --server-key and --key.
     #[arg(long, value_name = "NODE", value_parser = other_daemon)]
     pub with: Vec<OtherDaemon>,
-    /// Loopback address and port: 127.0.0.1 or [::1]; port 0 selects a free port.
+    /// Loopback address and port, of IPv4 or IPv6; port 0 selects a free port.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0", value_parser = loopback)]
     pub listen: SocketAddr,
     /// Time between two requests of the status, 100ms to 1h.

@@ -106,10 +106,11 @@ fn a_person_sees_load_a_cut_a_resync_and_acts() {
     page.click("snapshot create: db on paris");
     page.fill("name of the snapshot", "by-page");
     page.click("Do it: snapshot create");
-    page.see(&["snapshot create: db on paris", "by-page"]);
     for node in ["paris", "lyon"] {
-        let list = pair.helio(node, &["snapshot", "list", "db", "--json"]).json();
-        assert_eq!(list["snapshots"][0]["name"], "by-page", "{list}");
+        eventually(PATIENCE, "the snapshot", || {
+            let list = pair.helio(node, &["snapshot", "list", "db", "--json"]).json();
+            (list["snapshots"][0]["name"] == "by-page").then_some(())
+        });
     }
     assert_eq!(page.faults(), Vec::<String>::new());
 }
