@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The dashboard: one page on loopback, with what some daemons report and the actions that they can be asked for.
 //!
-//! It is a client of the control API as every command is, and adds no way into a daemon. Who may use it is decided in [`door`], for
-//! every request. [`live`] asks the daemons while a page is open; [`server`] answers the page. What the page offers, and what an
+//! It is a client of the control API as every command is, and adds no way into a daemon. Who may use it is decided in `door`, for
+//! every request. `live` asks the daemons while a page is open; `server` answers the page. What the page offers, and what an
 //! action requests, is decided by the command that starts it ([`Guide`]); daemons can be simulated ones ([`Simulation`]).
 //!
 //! The page is written in TypeScript (`app/web/page`), and its built form is part of the program (`app/web/dist`).
