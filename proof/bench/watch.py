@@ -5,7 +5,7 @@
   status  one node with 1, 16 and 64 groups: CPU time of the shard's thread for one status of all groups (its wakeup
           included), and for one status of one group, less what the thread takes in the same time without requests
   cpu     a pair under --load writes per second, and a dashboard of both nodes whose page one reader follows: CPU of the
-          dashboard, and of the daemons with and without it
+          dashboard, and of the daemons with and without it; and the same with one node that has 20 groups (many)
   data    4 KiB random writes on a pair in mode sync, with a dashboard that a page follows (open) and without (none)
 
 The measurements of a round are interleaved, in another order each round. Build first:
@@ -21,6 +21,7 @@ from systems import Helio
 
 MIB = 1 << 20
 GROUPS = [1, 16, 64]
+MANY = 20
 REQUESTS = 400
 
 
@@ -62,11 +63,11 @@ class Bench:
     def pair(self, mode):
         system = Helio(self.stage, self.options)
         self.target = system.pair(mode)
-        self.daemons = list(self.stage.running)
 
-    def dashboard(self):
-        """A dashboard of both nodes, and a page that follows it."""
-        argv = [self.helio, "dashboard", "--state", self.stage.path("paris"), "--with", self.stage.path("lyon")]
+    def dashboard(self, node, *others):
+        """A dashboard of these nodes, and a page that follows it."""
+        argv = [self.helio, "dashboard", "--state", self.stage.path(node)]
+        argv += [word for other in others for word in ("--with", self.stage.path(other))]
         process = self.stage.start("secondary", argv, stdout=subprocess.PIPE)
         page = Page(process.stdout.readline().decode().strip())
         page.start()
@@ -111,21 +112,29 @@ class Bench:
 
     def cpu(self):
         figures = {}
-        for kind in turned(["none", "open"], self.round):
-            self.pair("async")
-            writer = Writer(self.stage.path("paris/nbd.sock"), self.args.load)
-            writer.start()
-            process, page = self.dashboard() if kind == "open" else (None, None)
-            watched = self.daemons + ([process] if process else [])
-            before, began = [cpu_of(one) for one in watched], time.monotonic()
+        for kind in turned(["none", "open", "many"], self.round):
+            if kind == "many":
+                self.groups(MANY)
+                nodes, exports = ["one"], [f"g{n}/data" for n in range(MANY)]
+            else:
+                self.pair("async")
+                nodes, exports = ["paris", "lyon"], ["db/data"]
+            watched = dict(zip(nodes, list(self.stage.running)))
+            socket = self.stage.path(f"{nodes[0]}/nbd.sock")
+            writers = [Writer(socket, export, self.args.load / len(exports)) for export in exports]
+            page = None
+            if kind != "none":
+                watched["dashboard"], page = self.dashboard(*nodes)
+            before, began = {name: cpu_of(process) for name, process in watched.items()}, time.monotonic()
             time.sleep(self.args.span)
             took = time.monotonic() - began
-            spent = [(cpu_of(one) - was) / took * 100 for one, was in zip(watched, before)]
-            figures |= {f"{kind}, {name}, % of a core": value for name, value in zip(["paris", "lyon", "dashboard"], spent)}
+            for name, process in watched.items():
+                figures[f"{kind}, {name}, % of a core"] = (cpu_of(process) - before[name]) / took * 100
             if page:
-                figures["bytes of a view"] = page.bytes / max(1, page.views)
+                figures[f"{kind}, bytes of a view"] = page.bytes / max(1, page.views)
                 page.close()
-            writer.close()
+            for writer in writers:
+                writer.close()
             self.down()
         return figures
 
@@ -135,7 +144,7 @@ class Bench:
             for kind in turned(["none", "open"], self.round):
                 self.stage.clean()
                 self.pair("sync")
-                page = self.dashboard()[1] if kind == "open" else None
+                page = self.dashboard("paris", "lyon")[1] if kind == "open" else None
                 self.seed += 1
                 told = own(self.stage, self.options, self.target, JOBS[job], self.args, self.seed)
                 figures |= {f"{job} {kind} {key}": told[key] for key in ("iops", "p50_us", "p99_us")}
@@ -157,15 +166,16 @@ class Bench:
 class Writer(threading.Thread):
     """Writes so many blocks per second."""
 
-    def __init__(self, path, rate):
+    def __init__(self, path, export, rate):
         super().__init__()
-        self.client, self.rate, self.ends = Nbd(path, "db/data"), rate, threading.Event()
+        self.client, self.rate, self.ends = Nbd(path, export), rate, threading.Event()
+        self.start()
 
     def run(self):
         for n in range(1 << 40):
             if self.ends.wait(1 / self.rate):
                 return
-            self.client.write_all([(n % 4096 * 4096, b"x" * 4096)])
+            self.client.write_all([(n % 256 * 4096, b"x" * 4096)])
 
     def close(self):
         self.ends.set()
