@@ -10,8 +10,38 @@ use std::sync::Arc;
 /// Bytes of a block: the unit in which a file holds room.
 pub(crate) const BLOCK: u64 = 4096;
 
+type Bytes = [u8; SECTOR as usize];
+
 /// A sector; none reads as zero.
-type Sector = Option<Arc<[u8; SECTOR as usize]>>;
+type Sector = Option<Stored>;
+
+/// The bytes of a sector.
+#[derive(Clone, Debug)]
+enum Stored {
+    /// One word, repeated: what simulated clients write takes little memory.
+    Word([u8; 8]),
+    All(Arc<Bytes>),
+}
+
+impl Stored {
+    fn of(bytes: &Bytes) -> Self {
+        match bytes.as_chunks::<8>() {
+            ([first, rest @ ..], []) if rest.iter().all(|word| word == first) => Self::Word(*first),
+            _ => Self::All(Arc::new(*bytes)),
+        }
+    }
+
+    fn bytes(&self) -> Bytes {
+        match self {
+            Self::Word(word) => {
+                let mut bytes = [0; SECTOR as usize];
+                bytes.as_chunks_mut().0.fill(*word);
+                bytes
+            }
+            Self::All(bytes) => **bytes,
+        }
+    }
+}
 
 /// What a change has to know.
 #[derive(Clone, Copy, Debug)]
@@ -62,8 +92,9 @@ impl Content {
         self.held * BLOCK
     }
 
-    fn sector(&self, number: u64) -> Option<&[u8; SECTOR as usize]> {
-        self.sectors.get(&number).and_then(|sector| sector.current().as_deref())
+    fn sector(&self, number: u64) -> Option<Bytes> {
+        let sector = self.sectors.get(&number)?.current().as_ref();
+        sector.map(Stored::bytes)
     }
 
     /// Reads up to the end of the file, from the cache or past it; returns how much.
@@ -77,6 +108,7 @@ impl Content {
             let begin = number * SECTOR;
             let (from, to) = (begin.max(at), (begin + SECTOR).min(end));
             let target = &mut into[(from - at) as usize..(to - at) as usize];
+            let bytes = bytes.bytes();
             target.copy_from_slice(&bytes[(from - begin) as usize..(to - begin) as usize]);
         }
         count
@@ -93,12 +125,12 @@ impl Content {
             let (number, within) = place(at + done as u64);
             let part = (SECTOR as usize - within).min(count - done);
             let bytes = &bytes[done..done + part];
-            let sector = bytes.try_into().map(Arc::new).unwrap_or_else(|_| {
-                let mut sector = self.sector(number).copied().unwrap_or([0; SECTOR as usize]);
+            let sector: Bytes = bytes.try_into().unwrap_or_else(|_| {
+                let mut sector = self.sector(number).unwrap_or([0; SECTOR as usize]);
                 sector[within..within + part].copy_from_slice(bytes);
-                Arc::new(sector)
+                sector
             });
-            self.put(change.stamp, number, Some(sector));
+            self.put(change.stamp, number, Some(Stored::of(&sector)));
             done += part;
         }
         self.grow(change.stamp, at + count as u64);
@@ -128,9 +160,9 @@ impl Content {
             let from = at.saturating_sub(begin).min(SECTOR) as usize;
             let to = end.saturating_sub(begin).min(SECTOR) as usize;
             let whole = from == 0 && to == SECTOR as usize;
-            let rest = self.sector(number).copied().filter(|_| !whole).map(|mut rest| {
+            let rest = self.sector(number).filter(|_| !whole).map(|mut rest| {
                 rest[from..to].fill(0);
-                Arc::new(rest)
+                Stored::of(&rest)
             });
             self.put(stamp, number, rest);
         }
@@ -304,13 +336,13 @@ impl Content {
     }
 
     /// The last sector without what is behind the end of the file: it must not come back when the file grows again.
-    fn tail(&self) -> Option<(u64, Arc<[u8; SECTOR as usize]>)> {
+    fn tail(&self) -> Option<(u64, Stored)> {
         let (number, within) = place(self.length());
-        let mut bytes = *self.sector(number)?;
+        let mut bytes = self.sector(number)?;
         let behind = &mut bytes[within..];
         let has_rest = behind.iter().any(|byte| *byte != 0);
         behind.fill(0);
-        has_rest.then(|| (number, Arc::new(bytes)))
+        has_rest.then(|| (number, Stored::of(&bytes)))
     }
 
     /// The power is cut.

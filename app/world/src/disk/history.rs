@@ -66,6 +66,10 @@ impl<T: Clone> History<T> {
         if let Some(last) = self.later.iter().rposition(kept) {
             let version = self.later.drain(..=last).next_back();
             self.durable = version.map_or(self.durable.clone(), |version| version.value);
+            // A disk has many values, most of them settled.
+            if self.later.is_empty() {
+                self.later = Vec::new();
+            }
         }
     }
 
