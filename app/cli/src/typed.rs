@@ -44,7 +44,7 @@ pub(crate) fn runnable_on(text: &str, node: &str) -> String {
 }
 
 /// The commands in a text, each with what stands behind it.
-fn commands(text: &str) -> impl Iterator<Item = (&str, &str)> {
+pub(crate) fn commands(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let pieces: Vec<&str> = text.split('`').collect();
     let pairs = pieces.chunks_exact(2).map(|pair| pair[1]);
     let behind = pieces.iter().copied().skip(2).step_by(2);

@@ -40,6 +40,8 @@ pub(crate) struct Node {
     daemon: Option<SimDaemon>,
     /// Why no daemon runs.
     why: String,
+    /// Whether the disk is a new one that the daemon was not asked to use yet.
+    pub(crate) has_new_disk: bool,
     /// Receivers of the daemon's events.
     pub(crate) followers: Vec<mpsc::Sender<Vec<u8>>>,
 }
@@ -77,6 +79,7 @@ impl Node {
             },
             daemon: None,
             why: "it was not started".to_owned(),
+            has_new_disk: false,
             followers: Vec::new(),
         };
         node.new_disk(size)?;
@@ -199,7 +202,7 @@ impl Node {
         let _ = self.machine.fail(Path::new(MEMBER), fault, times);
     }
 
-    pub(crate) fn has_failed_disk(&self) -> bool {
+    fn has_failed_disk(&self) -> bool {
         self.fails(FileFault::Write)
     }
 
@@ -219,7 +222,7 @@ impl Node {
     ///
     /// # Errors
     /// The disk works, or the simulated file system refuses.
-    pub(crate) fn replace_disk(&self, size: Bytes) -> Result<(), ApiError> {
+    pub(crate) fn replace_disk(&mut self, size: Bytes) -> Result<(), ApiError> {
         if !self.has_failed_disk() {
             let text = format!("the disk of {} works", self.name);
             return Err(ApiError::new(REFUSED, text, "only a failed disk is replaced"));
@@ -228,14 +231,27 @@ impl Node {
         replaced.map_err(|errno| {
             let text = format!("the disk of {} is not replaced: {errno}", self.name);
             ApiError::new(REFUSED, text, "begin again with a new pair")
-        })
+        })?;
+        self.has_new_disk = true;
+        Ok(())
+    }
+
+    /// Its disk, as far as the data on it is concerned.
+    pub(crate) fn disk(&self) -> DiskState {
+        if self.has_failed_disk() {
+            DiskState::Failed
+        } else if self.has_new_disk {
+            DiskState::New
+        } else {
+            DiskState::Sound
+        }
     }
 
     pub(crate) fn shown(&self, group: &str) -> SimulatedNode {
         SimulatedNode {
             name: self.name,
             running: self.runs(),
-            disk: if self.has_failed_disk() { DiskState::Failed } else { DiskState::Sound },
+            disk: self.disk(),
             flushes: if self.fails(FileFault::Flush) {
                 FlushState::Fail
             } else {

@@ -15,6 +15,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 pub(crate) const GROUP: &str = "db";
+pub(crate) const VOLUME: &str = "data";
 const EXPORT: &str = "db/data";
 /// The size of the volume.
 pub(crate) const SIZE: Bytes = Bytes::mib(64);
@@ -36,6 +37,9 @@ const LEFT_WITHIN: Duration = Duration::from_millis(100);
 /// The response to a request: status and body, or why there is none.
 pub(crate) type Answer = Result<(u16, Vec<u8>), ApiError>;
 
+/// How a change ended: what people cannot see otherwise, or why it was not done.
+pub(crate) type Changed = Result<String, ApiError>;
+
 /// What a request to a daemon is for.
 pub(crate) enum Purpose {
     /// A caller gets the response.
@@ -43,9 +47,7 @@ pub(crate) enum Purpose {
     /// A caller gets the state of the simulation, with the mode of the response.
     Look(oneshot::Sender<Simulation>),
     /// A caller gets to know whether it was done.
-    Change(oneshot::Sender<Result<(), ApiError>>),
-    /// The node is promoted, with force if it must be, and a caller gets to know whether it was done.
-    FailOver { forced: bool, done: oneshot::Sender<Result<(), ApiError>> },
+    Change(oneshot::Sender<Changed>),
 }
 
 /// A request to the daemon of a node.
@@ -84,6 +86,8 @@ pub(crate) struct Pair {
     pub(crate) seed: u64,
     /// Virtual seconds per second.
     pub(crate) speed: f64,
+    /// Virtual seconds per second that this machine reaches.
+    pub(crate) reached: Option<f64>,
     pub(crate) world: World,
     pub(crate) nodes: Vec<Node>,
     pub(crate) clients: Clients,
@@ -111,6 +115,7 @@ impl Pair {
         let mut pair = Self {
             seed,
             speed,
+            reached: None,
             world,
             nodes,
             clients,
@@ -284,16 +289,17 @@ impl Pair {
             self.later.push((now + LEFT_WITHIN, asked));
             return;
         }
-        match (response.status(), asked.purpose) {
-            (400.., Purpose::FailOver { forced: false, done }) => {
-                let body = serde_json::json!({ "force": true, "confirmed": true });
-                let purpose = Purpose::FailOver { forced: true, done };
-                self.ask(Asked::post(asked.node, paths::PROMOTE, &body, purpose));
-            }
-            (status, purpose) => {
-                let answer = Ok((status, response.body().to_vec()));
-                self.finish(Asked { purpose, ..asked }, answer);
-            }
+        self.finish(asked, Ok((response.status(), response.body().to_vec())));
+    }
+
+    /// What a daemon did on request, for what is around it.
+    fn done(&mut self, node: usize, path: &str) {
+        let is = |template| paths::of_group(template, GROUP) == path;
+        if is(paths::PROMOTE) {
+            // As applications that an operator starts again there.
+            self.clients.go_to(node, self.world.now());
+        } else if is(paths::MEMBER_REPLACE) || is(paths::MEMBER_ACCEPT) {
+            self.nodes[node].has_new_disk = false;
         }
     }
 
@@ -302,22 +308,17 @@ impl Pair {
         if asked.again {
             self.clients.away = false;
         }
-        let done = || match &answer {
-            Ok((0..400, _)) => Ok(()),
-            Ok((status, body)) => Err(ApiError::of_response(*status, body)),
-            Err(error) => Err(error.clone()),
-        };
+        if matches!(answer, Ok((0..400, _))) {
+            self.done(asked.node, &asked.path);
+        }
         // A caller that is gone waits for nothing.
         match asked.purpose {
             Purpose::Call(reply) => drop(reply.send(answer)),
-            Purpose::Change(reply) => drop(reply.send(done())),
-            Purpose::FailOver { done: reply, .. } => {
-                let done = done();
-                if done.is_ok() {
-                    self.clients.go_to(asked.node, self.world.now());
-                }
-                drop(reply.send(done));
-            }
+            Purpose::Change(reply) => drop(reply.send(match answer {
+                Ok((0..400, _)) => Ok(String::new()),
+                Ok((status, body)) => Err(ApiError::of_response(status, &body)),
+                Err(error) => Err(error),
+            })),
             Purpose::Look(reply) => {
                 let status = answer.ok().map(|(_, body)| serde_json::from_slice::<Status>(&body));
                 if let Some(Ok(Status { groups, .. })) = &status
@@ -335,6 +336,7 @@ impl Pair {
         Simulation {
             time_ms: now.since(Moment::ZERO).as_millis() as u64,
             speed: self.speed,
+            reached: self.reached,
             settings: self.settings,
             link_up: self.link_up,
             nodes: self.nodes.iter().map(|node| node.shown(GROUP)).collect(),
@@ -361,7 +363,8 @@ fn config() -> String {
     }
     let [paris, lyon] = NODES;
     out += &format!("[group.{GROUP}]\nnodes = [\"{paris}\", \"{lyon}\"]\nmode = \"async\"\n\n");
-    out += &format!("[group.{GROUP}.volume.data]\nsize = \"{}MiB\"\nblank = true\n", SIZE.0 >> 20);
+    out +=
+        &format!("[group.{GROUP}.volume.{VOLUME}]\nsize = \"{}MiB\"\nblank = true\n", SIZE.0 >> 20);
     out += &format!("members.{paris} = [\"{MEMBER}\"]\nmembers.{lyon} = [\"{MEMBER}\"]\n");
     out
 }

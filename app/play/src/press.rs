@@ -3,13 +3,13 @@
 
 use crate::NODES;
 use crate::node::REFUSED;
-use crate::pair::{Asked, GROUP, Pair, Purpose, SIZE};
-use crate::simulation::{Button, Change, NewSettings};
+use crate::pair::{Asked, Changed, GROUP, Pair, Purpose, SIZE, VOLUME};
+use crate::simulation::{Button, Change, DiskState, NewSettings};
 use helio_api::{ApiError, paths};
 use serde_json::json;
 use tokio::sync::oneshot;
 
-type Done = oneshot::Sender<Result<(), ApiError>>;
+type Done = oneshot::Sender<Changed>;
 
 impl Pair {
     /// Carries out a change; `done` gets to know when it has ended, and how.
@@ -17,7 +17,7 @@ impl Pair {
         let changed = match change {
             Change::Speed(speed) => {
                 self.speed = *speed;
-                Ok(())
+                Ok(String::new())
             }
             Change::Set(new @ NewSettings { mode: Some(mode), .. }) => {
                 self.set(new);
@@ -32,9 +32,8 @@ impl Pair {
             }
             Change::Set(new) => {
                 self.set(new);
-                Ok(())
+                Ok(String::new())
             }
-            Change::Press(Button::FailOver) => return self.fail_over(done),
             Change::Press(button) => self.press(*button),
         };
         // The caller may be gone.
@@ -60,21 +59,8 @@ impl Pair {
         }
     }
 
-    /// Promotes the node that the clients do not use, with force if it must be.
-    fn fail_over(&mut self, done: Done) {
-        let node = 1 - self.clients.at();
-        if self.nodes[node].is_primary(GROUP) {
-            let text = format!("{} is primary already", NODES[node]);
-            // The caller may be gone.
-            let _ = done.send(Err(ApiError::new(REFUSED, text, "resolve the split brain first")));
-            return;
-        }
-        let body = json!({ "force": false, "confirmed": false });
-        let purpose = Purpose::FailOver { forced: false, done };
-        self.ask(Asked::post(node, paths::PROMOTE, &body, purpose));
-    }
-
-    fn press(&mut self, button: Button) -> Result<(), ApiError> {
+    /// Presses a button. What is not to be seen otherwise is the message.
+    fn press(&mut self, button: Button) -> Changed {
         let now = self.world.now();
         match button {
             Button::Cut => {
@@ -95,12 +81,32 @@ impl Pair {
             }
             Button::Start(node) => self.nodes[node].start(now)?,
             Button::FailDisk(node) => self.nodes[node].fail_disk(),
-            Button::ReplaceDisk(node) => self.nodes[node].replace_disk(SIZE)?,
-            Button::FailFlush(node) => self.nodes[node].fail_flush(),
-            Button::FailOver => unreachable!("its answer comes from a daemon"),
+            Button::ReplaceDisk(node) => {
+                self.nodes[node].replace_disk(SIZE)?;
+                return Ok(self.replaced(node));
+            }
+            Button::FailFlush(node) => {
+                self.nodes[node].fail_flush();
+                return Ok(format!("the next flush of the disk of {} fails", NODES[node]));
+            }
             Button::Restart => self.restart()?,
         }
-        Ok(())
+        Ok(String::new())
+    }
+
+    /// What comes after a failed disk was replaced.
+    fn replaced(&self, node: usize) -> String {
+        let (name, peer) = (NODES[node], NODES[1 - node]);
+        let done = format!("{name} has a new, empty disk");
+        if self.nodes[1 - node].disk() != DiskState::Sound {
+            return format!(
+                "{done}, and {peer} has no copy of the data either: the data is lost. New pair begins again"
+            );
+        }
+        let start = if self.nodes[node].runs() { "" } else { "start its daemon, then " };
+        format!(
+            "{done}. Next: {start}`helio member replace {GROUP}/{VOLUME}` on {name}, which copies the data from {peer}"
+        )
     }
 
     /// Begins again with a new pair. Receivers of events follow its nodes.

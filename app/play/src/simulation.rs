@@ -13,6 +13,8 @@ pub struct Simulation {
     pub time_ms: u64,
     /// Virtual seconds per second; 0: paused.
     pub speed: f64,
+    /// Virtual seconds per second that this machine reaches; null while time is paused.
+    pub reached: Option<f64>,
     /// The settings of link, load and group.
     pub settings: Settings,
     /// Whether the link carries data.
@@ -47,7 +49,7 @@ pub struct SimulatedNode {
     pub name: &'static str,
     /// Whether its daemon runs.
     pub running: bool,
-    /// Whether its disk works.
+    /// Its disk.
     pub disk: DiskState,
     /// Whether the next flush of its disk succeeds.
     pub flushes: FlushState,
@@ -63,6 +65,8 @@ pub enum DiskState {
     Sound,
     /// Every operation fails.
     Failed,
+    /// It took the place of a failed one: it is empty, and the daemon was not asked to use it yet.
+    New,
 }
 
 /// The next flush of a simulated disk.
@@ -120,8 +124,6 @@ pub enum Button {
     ReplaceDisk(usize),
     /// The next flush of the disk fails.
     FailFlush(usize),
-    /// Promote the node that does not serve, although the other one may.
-    FailOver,
     /// Begin again with a new pair.
     Restart,
 }
@@ -146,7 +148,6 @@ enum Press {
     FailDisk,
     ReplaceDisk,
     FailFlush,
-    FailOver,
     Restart,
 }
 
@@ -180,7 +181,6 @@ fn button(press: Press, node: Option<String>) -> Result<Button, String> {
     match press {
         Press::Cut => of_pair(Button::Cut),
         Press::Restore => of_pair(Button::Restore),
-        Press::FailOver => of_pair(Button::FailOver),
         Press::Restart => of_pair(Button::Restart),
         Press::Kill => named().map(Button::Kill),
         Press::Start => named().map(Button::Start),

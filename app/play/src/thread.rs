@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The thread that owns the pair, and paces its time; and the way to it.
 
-use crate::pair::{Answer, Asked, Pair};
+use crate::pair::{Answer, Asked, Changed, Pair};
 use crate::simulation::{Change, Simulation};
 use helio_api::{ApiError, code};
+use helio_units::Moment;
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::thread::Builder;
@@ -16,6 +17,8 @@ const SLICE: Duration = Duration::from_millis(20);
 const BUSY_MAX: Duration = Duration::from_millis(15);
 /// Messages that wait for the thread.
 const MESSAGES_MAX: usize = 256;
+/// The reached speed is the mean of so much time.
+const REACHED_OVER: Duration = Duration::from_secs(1);
 /// Parts of the stream of events that wait for their receiver.
 const EVENTS_MAX: usize = 256;
 
@@ -23,7 +26,7 @@ enum Message {
     Request(Asked),
     Look(oneshot::Sender<Simulation>),
     Events(usize, mpsc::Sender<Vec<u8>>),
-    Change(Change, oneshot::Sender<Result<(), ApiError>>),
+    Change(Change, oneshot::Sender<Changed>),
     Watched(bool),
 }
 
@@ -87,11 +90,11 @@ impl Play {
         answer.await.map_err(|_| begun_again())
     }
 
-    /// Carries out a change, and waits for its end.
+    /// Carries out a change, and waits for its end. Returns a message, which is empty if the state of the simulation shows what was done.
     ///
     /// # Errors
     /// A value is out of range, the change does not fit the state of the pair, or a daemon refuses it.
-    pub async fn change(&self, change: Change) -> Result<(), ApiError> {
+    pub async fn change(&self, change: Change) -> Changed {
         change.check()?;
         let (reply, answer) = oneshot::channel();
         self.send(Message::Change(change, reply))?;
@@ -139,6 +142,8 @@ fn run(mut pair: Pair, messages: &Receiver<Message>) {
     let mut watched = true;
     // The end of the last slice; none while time is paused.
     let mut last = Some(Instant::now());
+    // Real and virtual time at the begin of the measurement of the reached speed.
+    let mut measured = None;
     loop {
         let message = match last {
             Some(last) => {
@@ -152,7 +157,7 @@ fn run(mut pair: Pair, messages: &Receiver<Message>) {
             Err(RecvTimeoutError::Disconnected) => return,
         }
         if !watched || pair.speed == 0.0 {
-            last = None;
+            (last, measured, pair.reached) = (None, None, None);
             pair.answer();
             continue;
         }
@@ -162,7 +167,21 @@ fn run(mut pair: Pair, messages: &Receiver<Message>) {
             last = Some(now);
             // What a slice came too late for does not pass.
             pair.pass(since.min(2 * SLICE).mul_f64(pair.speed), || now.elapsed() < BUSY_MAX);
+            measure(&mut pair, &mut measured);
         }
+    }
+}
+
+/// Measures the reached speed. It begins again with a new pair and with another speed.
+fn measure(pair: &mut Pair, began: &mut Option<(Instant, Moment, f64)>) {
+    let (real, time, speed) = (Instant::now(), pair.world.now(), pair.speed);
+    match began.filter(|(_, then, chosen)| *then <= time && *chosen == speed) {
+        None => (*began, pair.reached) = (Some((real, time, speed)), None),
+        Some((since, then, _)) if real - since >= REACHED_OVER => {
+            pair.reached = Some((time - then).as_secs_f64() / (real - since).as_secs_f64());
+            *began = Some((real, time, speed));
+        }
+        Some(_) => {}
     }
 }
 

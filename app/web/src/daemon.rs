@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the dashboard needs of those who start it.
 
-use crate::view::{Act, Forecast, Offer};
+use crate::view::{Act, Choice, Forecast, Offer};
 use helio_api::event::Event;
 use helio_api::{ApiError, GroupStatus, Status};
 use std::future::Future;
@@ -31,8 +31,8 @@ pub type Following<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 /// The controls of a simulation, as JSON.
 pub type Shown<'a> = Pin<Box<dyn Future<Output = Option<serde_json::Value>> + Send + 'a>>;
-/// Ends when a change of a simulation was carried out, or refused.
-pub type Changed<'a> = Pin<Box<dyn Future<Output = Result<(), ApiError>> + Send + 'a>>;
+/// Ends when a change of a simulation was carried out, with a message that may be empty, or refused.
+pub type Changed<'a> = Pin<Box<dyn Future<Output = Result<String, ApiError>> + Send + 'a>>;
 
 /// A daemon, real or simulated.
 pub trait Daemon: Send + Sync + 'static {
@@ -59,6 +59,9 @@ pub trait Guide: Send + Sync + 'static {
 
     /// The actions that a text recommends for a group on the node of `status`, such as the hint of a refusal.
     fn advised(&self, text: &str, status: &Status, group: &GroupStatus) -> Vec<Offer>;
+
+    /// The ways out of which an operator chooses one, as the node of this group reports it; none if there is nothing to choose.
+    fn choices(&self, group: &GroupStatus, others: &[&Status]) -> Vec<Choice>;
 
     /// The request of an action.
     ///

@@ -18,4 +18,6 @@ pub use daemon::{Answer, Ask, Changed, Daemon, Following, Guide, Looks, Shown, S
 pub use door::Token;
 pub use live::Live;
 pub use server::{Local, serve};
-pub use view::{Act, Advice, Forecast, GroupView, Input, NodeView, Offer, SnapshotView, View};
+pub use view::{
+    Act, Advice, Choice, Forecast, GroupView, Input, NodeView, Offer, SnapshotView, Step, View,
+};

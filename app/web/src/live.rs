@@ -5,7 +5,7 @@ use crate::daemon::{Ask, Daemon, Guide, Simulation};
 use crate::view::{Act, GroupView, NodeView, Offer, SnapshotView, View};
 use futures_util::future::join_all;
 use helio_api::event::{Event, What};
-use helio_api::{ApiError, SnapshotList, Status, code, paths};
+use helio_api::{ApiError, Attachment, Attachments, SnapshotList, Status, code, paths};
 use serde_json::json;
 use std::collections::{BTreeMap, VecDeque};
 use std::future::pending;
@@ -21,15 +21,21 @@ const PATIENCE: Duration = Duration::from_millis(800);
 const STALE: Duration = Duration::from_secs(10);
 /// Statuses of a node that are kept, for rates.
 const LOOKS: usize = 5;
-/// The snapshots are asked for with every so manyth status.
-const SNAPSHOTS_EVERY: u64 = 5;
+/// Snapshots and attached volumes are asked for with every so manyth status.
+const LISTS_EVERY: u64 = 5;
 /// Events that are kept for pages that are opened later, and that wait for a page that reads slowly.
 const HAPPENINGS_MOST: usize = 200;
 /// After the end of a stream of events.
 const FOLLOW_PAUSE: Duration = Duration::from_secs(1);
 
-/// The snapshots of a node, by group.
-type Snapshots = BTreeMap<String, Vec<SnapshotView>>;
+/// What a node has beside its status.
+#[derive(Default)]
+struct Lists {
+    /// By group.
+    snapshots: BTreeMap<String, Vec<SnapshotView>>,
+    /// None if they cannot be listed.
+    attachments: Option<Vec<Attachment>>,
+}
 
 /// What one request of the status brought, and when.
 struct Looked {
@@ -44,10 +50,10 @@ struct Seen {
     looks: Vec<Status>,
     at: Option<Instant>,
     error: Option<ApiError>,
-    snapshots: Snapshots,
+    lists: Lists,
     /// The requests in progress.
     asking: Option<JoinHandle<Looked>>,
-    listing: Option<JoinHandle<Snapshots>>,
+    listing: Option<JoinHandle<Lists>>,
     asked: u64,
 }
 
@@ -236,8 +242,10 @@ impl Live {
             offers.iter_mut().for_each(|offer| offer.command = daemon.command(&offer.command));
             let view = GroupView {
                 offers,
+                choices: self.guide.choices(group, others),
                 forecast: self.guide.forecast(&seen.looks, group),
-                snapshots: seen.snapshots.get(&group.name).cloned().unwrap_or_default(),
+                snapshots: seen.lists.snapshots.get(&group.name).cloned().unwrap_or_default(),
+                attachments: seen.attachments(&group.name),
             };
             (group.name.clone(), view)
         });
@@ -313,21 +321,28 @@ impl Seen {
         }
     }
 
-    /// Takes the snapshots that have arrived, and asks for them again once in a while.
+    /// Takes the lists that have arrived, and asks for them again once in a while.
     async fn list(&mut self, daemon: &Arc<dyn Daemon>, status: &Status) {
         if self.listing.as_ref().is_some_and(JoinHandle::is_finished)
             && let Some(listing) = self.listing.take()
             && let Ok(listed) = listing.await
         {
-            self.snapshots.extend(listed);
-            self.snapshots.retain(|name, _| status.groups.iter().any(|group| group.name == *name));
+            let Lists { snapshots, attachments } = &mut self.lists;
+            snapshots.extend(listed.snapshots);
+            snapshots.retain(|name, _| status.groups.iter().any(|group| group.name == *name));
+            *attachments = listed.attachments.or(attachments.take());
         }
-        if self.listing.is_none() && self.asked.is_multiple_of(SNAPSHOTS_EVERY) {
+        if self.listing.is_none() && self.asked.is_multiple_of(LISTS_EVERY) {
             let daemon = Arc::clone(daemon);
             let groups = status.groups.iter().map(|group| group.name.clone()).collect();
             self.listing = Some(tokio::spawn(async move { list(&*daemon, groups).await }));
         }
         self.asked += 1;
+    }
+
+    fn attachments(&self, group: &str) -> Vec<Attachment> {
+        let all = self.lists.attachments.iter().flatten();
+        all.filter(|attachment| attachment.group == group).cloned().collect()
     }
 
     fn keep(&mut self, status: Status) {
@@ -343,16 +358,18 @@ impl Seen {
     }
 }
 
-/// The snapshots of groups; without those of a group that cannot be listed, whose last list stays.
-async fn list(daemon: &dyn Daemon, groups: Vec<String>) -> Snapshots {
-    let mut all = BTreeMap::new();
+/// The lists of a node; without those that it does not send, of which the last ones stay.
+async fn list(daemon: &dyn Daemon, groups: Vec<String>) -> Lists {
+    let mut lists = Lists::default();
+    let attached = ask::<Attachments>(daemon, paths::ATTACHMENTS.to_owned()).await;
+    lists.attachments = attached.ok().map(|all| all.attachments);
     for group in groups {
         let path = paths::of_group(paths::SNAPSHOTS, &group);
         if let Ok(list) = ask::<SnapshotList>(daemon, path).await {
-            all.insert(group, snapshots(list));
+            lists.snapshots.insert(group, snapshots(list));
         }
     }
-    all
+    lists
 }
 
 fn snapshots(list: SnapshotList) -> Vec<SnapshotView> {
@@ -360,12 +377,14 @@ fn snapshots(list: SnapshotList) -> Vec<SnapshotView> {
         name: if snapshot.safe_copy { "safe copy".to_owned() } else { snapshot.name },
         at_ms: snapshot.at_ms.0,
         preserved_bytes: snapshot.preserved_bytes.0,
+        consistent: snapshot.consistent,
         missing: None,
     });
     let missing = list.missing.into_iter().map(|snapshot| SnapshotView {
         name: snapshot.name,
         at_ms: snapshot.since_ms.0,
         preserved_bytes: 0,
+        consistent: false,
         missing: Some(snapshot.reason),
     });
     held.chain(missing).collect()

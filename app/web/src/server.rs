@@ -121,7 +121,9 @@ async fn simulate(desk: &Desk, body: Body) -> Response {
     };
     desk.live.refresh();
     match changed {
-        Ok(()) => json(StatusCode::OK, b"{}".to_vec()),
+        Ok(message) => {
+            json(StatusCode::OK, serde_json::json!({ "message": message }).to_string().into())
+        }
         Err(error) => refused(&error),
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the page gets, and what it sends.
 
-use helio_api::{ApiError, Status};
+use helio_api::{ApiError, Attachment, Status};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -36,10 +36,14 @@ pub struct NodeView {
 pub struct GroupView {
     /// The actions.
     pub offers: Vec<Offer>,
+    /// The ways out of which an operator chooses one.
+    pub choices: Vec<Choice>,
     /// What is to be expected; null on a secondary.
     pub forecast: Option<Forecast>,
     /// The snapshots on this node, the oldest first.
     pub snapshots: Vec<SnapshotView>,
+    /// Its volumes that are attached on this node, or will be.
+    pub attachments: Vec<Attachment>,
 }
 
 /// An action: a command of the command line.
@@ -61,6 +65,32 @@ pub struct Offer {
     pub advised: bool,
     /// It is shown with the others that are used most.
     pub common: bool,
+    /// It makes this node primary, without force.
+    pub takes_over: bool,
+    /// It is shown as a step of a [`Choice`] alone.
+    pub only_step: bool,
+}
+
+/// One of several ways out: the writes of one node are kept, those of the other are discarded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Choice {
+    /// The node whose writes are kept.
+    pub keeps: String,
+    /// The node whose writes are discarded.
+    pub discards: String,
+    /// What is left to do, in this order.
+    pub steps: Vec<Step>,
+    /// Now is the time to choose. Otherwise it is for those who chose before, and have steps left.
+    pub advised: bool,
+}
+
+/// An action as a step of a [`Choice`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Step {
+    /// The node.
+    pub node: String,
+    /// [`Offer::action`], which is a command.
+    pub action: String,
 }
 
 /// A text that an action needs.
@@ -124,6 +154,8 @@ pub struct SnapshotView {
     pub at_ms: u64,
     /// Bytes that are preserved for it.
     pub preserved_bytes: u64,
+    /// The copy of this node was consistent.
+    pub consistent: bool,
     /// Why this node does not have it although it should.
     pub missing: Option<String>,
 }

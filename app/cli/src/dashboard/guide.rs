@@ -6,10 +6,11 @@ use super::forecast::{Planned, expected};
 use crate::offer::{effect, snapshot_name, stake};
 use crate::request::Request;
 use crate::typed;
-use helio_api::{ApiError, GroupStatus, Status, code};
-use helio_units::{CopyName, Mode, Role, WallTime};
-use helio_web::{Act, Ask, Forecast, Guide, Input, Looks, Offer};
+use helio_api::{ApiError, Connection, GroupStatus, Status, code};
+use helio_units::{CopyName, Mode, Role, Verdict, WallTime};
+use helio_web::{Act, Ask, Choice, Forecast, Guide, Input, Looks, Offer, Step};
 use std::collections::HashMap;
+use std::iter::once;
 use std::sync::{Mutex, PoisonError};
 
 /// The names of snapshots, as a pattern of a browser.
@@ -80,6 +81,8 @@ impl Commands {
             input,
             advised: false,
             common: false,
+            takes_over: line == takes_over(group),
+            only_step: false,
         })
     }
 }
@@ -94,18 +97,32 @@ impl Guide for Commands {
         }
         let mut advised: Vec<String> =
             advised.into_iter().filter_map(|line| for_node(line, node, group)).collect();
+        let choices = choices(group, others);
+        let to_choose = choices.iter().any(|choice| choice.advised);
+        let steps = choices.into_iter().flat_map(|choice| choice.steps);
+        let steps: Vec<String> =
+            steps.filter(|step| step.node == *node).map(|step| step.action).collect();
+        if to_choose {
+            advised.extend_from_slice(&steps);
+        }
         // What is for the worst case comes last.
         advised.sort_by_key(|line| line.contains(" --force"));
         let (common, more) = (common(group), more(group));
         let mut offers: Vec<Offer> = Vec::new();
-        for line in advised.iter().chain(&common).chain(&more) {
+        for line in advised.iter().chain(&common).chain(&more).chain(&steps) {
             if offers.iter().any(|offer| offer.action == *line) {
                 continue;
             }
             let is_advised = advised.contains(line);
             let is_common = is_advised || common.contains(line);
+            let only_step = !is_common && !more.contains(line);
             let offer = self.offer(line, group, status.at_ms);
-            offers.extend(offer.map(|it| Offer { advised: is_advised, common: is_common, ..it }));
+            offers.extend(offer.map(|it| Offer {
+                advised: is_advised,
+                common: is_common,
+                only_step,
+                ..it
+            }));
         }
         offers
     }
@@ -115,6 +132,10 @@ impl Guide for Commands {
         let lines = lines.filter_map(|line| for_node(line, &group.node, group));
         let offers = lines.filter_map(|line| self.offer(&line, group, status.at_ms));
         offers.map(|offer| Offer { advised: true, common: true, ..offer }).collect()
+    }
+
+    fn choices(&self, group: &GroupStatus, others: &[&Status]) -> Vec<Choice> {
+        choices(group, others)
     }
 
     fn request(&self, act: &Act) -> Result<Ask, ApiError> {
@@ -172,6 +193,60 @@ fn label(line: &str, group: &str) -> String {
         words.remove(at + 1);
     }
     words.join(" ")
+}
+
+/// To keep the writes of one node, or those of the other: while no node follows the other one. A daemon discards no writes of a
+/// primary, and what is kept is served in the end.
+fn choices(g: &GroupStatus, others: &[&Status]) -> Vec<Choice> {
+    let Some(peer) = &g.peer else { return Vec::new() };
+    // The peer's own report is newer than what this node received from it.
+    let own = same_group(g, others).find(|of| of.node == peer.name);
+    let (here, there) = (Some(g.role), own.map(|of| of.role).or(peer.role));
+    if g.is_connected() && here != there {
+        return Vec::new();
+    }
+    let discards = |text: &str| {
+        typed::commands(text).any(|(line, _)| {
+            Request::of_line(line)
+                .is_some_and(|(_, request)| matches!(request, Request::Resolve(_)))
+        })
+    };
+    let reports = || once(g).chain(own);
+    let advised = reports().any(|of| of.verdict.word == Verdict::SplitBrain)
+        || (peer.connection == Connection::Refused && reports().any(|of| discards(&of.next)));
+    let choice = |(kept, serves): (&String, Option<Role>),
+                  (lost, leads): (&String, Option<Role>)| {
+        let step = |node: &String, action: String| Step { node: node.clone(), action };
+        let name = &g.name;
+        let demote =
+            (leads != Some(Role::Secondary)).then(|| step(lost, format!("helio demote {name}")));
+        let discard = step(lost, format!("helio resolve {name} --discard {lost}"));
+        let promote =
+            (serves != Some(Role::Primary)).then(|| step(kept, format!("helio promote {name}")));
+        let steps = demote.into_iter().chain([discard]).chain(promote).collect();
+        Choice { keeps: kept.clone(), discards: lost.clone(), steps, advised }
+    };
+    let (here, there) = ((&g.node, here), (&peer.name, there));
+    vec![choice(here, there), choice(there, here)]
+}
+
+/// The same group as other nodes report it.
+fn same_group<'a>(
+    g: &'a GroupStatus,
+    others: &'a [&Status],
+) -> impl Iterator<Item = &'a GroupStatus> {
+    others.iter().flat_map(|other| &other.groups).filter(|of| of.name == g.name)
+}
+
+/// The command that makes this node primary without force.
+fn takes_over(g: &GroupStatus) -> String {
+    let name = &g.name;
+    let serves = g.peer.as_ref().is_some_and(|peer| peer.role == Some(Role::Primary));
+    match g.role {
+        Role::Primary => String::new(),
+        Role::Secondary if serves && g.is_connected() => format!("helio switch {name}"),
+        Role::Secondary => format!("helio promote {name}"),
+    }
 }
 
 /// The commands that are used most. A daemon refuses those of the other role.
@@ -264,6 +339,101 @@ mod tests {
         assert!(!find(&offers, "helio pause db").advised);
     }
 
+    /// The steps of both choices, of what these two nodes report.
+    fn steps(change: impl FnOnce(&mut GroupStatus, &mut GroupStatus)) -> [Vec<String>; 2] {
+        let (mut paris, mut lyon) = (sample::status(), sample::status());
+        let (here, there) = (&mut paris.groups[0], &mut lyon.groups[0]);
+        (lyon.node, there.node) = ("lyon".into(), "lyon".into());
+        if let Some(peer) = &mut here.peer {
+            (peer.connection, peer.role) = (Connection::Refused, Some(Role::Primary));
+        }
+        (here.next, there.next) = ("nothing".into(), "nothing".into());
+        change(here, there);
+        let choices = choices(&paris.groups[0], &[&lyon]);
+        let all = Commands::new(None).offers(&paris, &paris.groups[0], &[&lyon]);
+        for step in choices.iter().flat_map(|choice| &choice.steps) {
+            assert!(step.node == "lyon" || all.iter().any(|it| it.action == step.action));
+        }
+        let text = |choice: &Choice| {
+            let steps = choice.steps.iter().map(|step| format!("{} on {}", step.action, step.node));
+            steps.chain(choice.advised.then(|| "advised".to_owned())).collect()
+        };
+        [0, 1].map(|at| choices.get(at).map_or_else(Vec::new, text))
+    }
+
+    #[test]
+    fn a_split_brain_is_a_choice_of_two_ways_in_steps() {
+        let two = steps(|here, _| here.verdict.word = Verdict::SplitBrain);
+        let ways = ["lyon", "paris"].map(|lost| {
+            vec![
+                format!("helio demote db on {lost}"),
+                format!("helio resolve db --discard {lost} on {lost}"),
+                "advised".to_owned(),
+            ]
+        });
+        assert_eq!(two, ways);
+        // The peer's own report is newer than what this node received; the text alone says what there is to choose.
+        let [keep_paris, keep_lyon] = steps(|here, there| {
+            there.role = Role::Secondary;
+            here.next = "or discard them: `helio resolve db --discard lyon` on lyon".into();
+        });
+        assert_eq!(keep_paris, ["helio resolve db --discard lyon on lyon", "advised"]);
+        let keep_lyon: Vec<&str> = keep_lyon.iter().map(String::as_str).collect();
+        assert_eq!(
+            keep_lyon,
+            [
+                "helio demote db on paris",
+                "helio resolve db --discard paris on paris",
+                "helio promote db on lyon",
+                "advised"
+            ]
+        );
+    }
+
+    #[test]
+    fn what_was_begun_can_be_ended_while_no_node_follows_the_other() {
+        // After `helio demote` on lyon, both are secondary and connected; the nodes advise to promote lyon again.
+        let connected = |here: &mut GroupStatus| {
+            if let Some(peer) = &mut here.peer {
+                peer.connection = Connection::Connected;
+            }
+        };
+        let [keep_paris, _] = steps(|here, there| {
+            (here.role, there.role) = (Role::Secondary, Role::Secondary);
+            connected(here);
+        });
+        let left = ["helio resolve db --discard lyon on lyon", "helio promote db on paris"];
+        assert_eq!(keep_paris, left);
+        let follows = steps(|here, there| {
+            there.role = Role::Secondary;
+            connected(here);
+        });
+        assert_eq!(follows, [Vec::<String>::new(), Vec::new()]);
+        let shown = offers(|status| {
+            status.groups[0].role = Role::Secondary;
+            status.groups[0].next = "nothing".into();
+        });
+        assert!(find(&shown, "helio resolve db --discard paris").only_step);
+    }
+
+    #[test]
+    fn one_action_of_a_secondary_makes_it_primary_without_force() {
+        let taking = |connection, role| {
+            let all = offers(|status| {
+                let group = &mut status.groups[0];
+                (group.role, group.next) = (role, "nothing".into());
+                if let Some(peer) = &mut group.peer {
+                    (peer.connection, peer.role) = (connection, Some(Role::Primary));
+                }
+            });
+            let taking = all.into_iter().filter(|offer| offer.takes_over);
+            taking.map(|offer| offer.action).collect::<Vec<_>>()
+        };
+        assert_eq!(taking(Connection::Connected, Role::Secondary), ["helio switch db"]);
+        assert_eq!(taking(Connection::Connecting, Role::Secondary), ["helio promote db"]);
+        assert!(taking(Connection::Connected, Role::Primary).is_empty());
+    }
+
     #[test]
     fn a_snapshot_needs_a_name() {
         let offers = offers(|_| {});
@@ -290,7 +460,8 @@ mod tests {
                 group.next = "nothing".into();
                 change(group);
             });
-            offers.into_iter().map(|offer| offer.action).collect()
+            let shown = offers.into_iter().filter(|offer| !offer.only_step);
+            shown.map(|offer| offer.action).collect()
         };
         let secondary = actions(|g| g.role = Role::Secondary);
         let of_secondary =

@@ -35,7 +35,7 @@ fn draw(dice: &mut Dice, weak: Weak) -> Change {
     let pick =
         |dice: &mut Dice, values: &[f64]| Some(values[dice.below(values.len() as u64) as usize]);
     let nothing = NewSettings::default();
-    match dice.below(18) {
+    match dice.below(17) {
         0 => set(NewSettings { rtt_ms: pick(dice, &[0.0, 1.0, 50.0, 2000.0]), ..nothing }),
         1 => set(NewSettings { rate_mbit: pick(dice, &[0.1, 10.0, 10_000.0]), ..nothing }),
         2 => set(NewSettings { loss_percent: pick(dice, &[0.0, 1.0, 50.0]), ..nothing }),
@@ -51,7 +51,6 @@ fn draw(dice: &mut Dice, weak: Weak) -> Change {
         13 => Change::Press(Button::FailDisk(disk)),
         14 => Change::Press(Button::ReplaceDisk(node)),
         15 => Change::Press(Button::FailFlush(disk)),
-        16 => Change::Press(Button::FailOver),
         _ if dice.chance(1, 8) => Change::Press(Button::Restart),
         _ => Change::Speed(1.0),
     }

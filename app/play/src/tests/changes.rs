@@ -23,7 +23,6 @@ fn changes_are_read_as_the_page_sends_them() {
         ("fail-disk", Some("lyon"), Button::FailDisk(LYON)),
         ("replace-disk", Some("paris"), Button::ReplaceDisk(PARIS)),
         ("fail-flush", Some("paris"), Button::FailFlush(PARIS)),
-        ("fail-over", None, Button::FailOver),
         ("restart", None, Button::Restart),
     ];
     for (press, node, button) in pressed {
@@ -38,6 +37,7 @@ fn what_is_no_change_or_out_of_range_is_refused_with_a_hint() {
         "",
         "{}",
         r#"{"press": "explode"}"#,
+        r#"{"press": "fail-over"}"#,
         r#"{"press": "kill"}"#,
         r#"{"press": "kill", "node": "rome"}"#,
         r#"{"press": "cut", "node": "paris"}"#,

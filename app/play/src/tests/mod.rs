@@ -68,14 +68,14 @@ impl Pair {
         self.try_status(node).expect("the group is served")
     }
 
-    fn make(&mut self, change: Change) -> Result<(), ApiError> {
+    fn make(&mut self, change: Change) -> Result<String, ApiError> {
         change.check()?;
         let (done, mut answer) = oneshot::channel();
         self.change(&change, done);
         self.wait("a change", |_| answer.try_recv().ok())
     }
 
-    fn button(&mut self, button: Button) -> Result<(), ApiError> {
+    fn button(&mut self, button: Button) -> Result<String, ApiError> {
         self.make(Change::Press(button))
     }
 

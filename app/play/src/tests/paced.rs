@@ -61,6 +61,22 @@ fn time_passes_at_the_chosen_speed_and_not_while_it_is_paused() {
 }
 
 #[test]
+fn the_reached_speed_is_measured_while_time_passes() {
+    played(async |play| {
+        let shown = async || play.simulation().await.expect("it responds");
+        play.change(Change::Speed(2.0)).await.expect("set");
+        let reached = loop {
+            if let Some(reached) = shown().await.reached {
+                break reached;
+            }
+        };
+        assert!(reached > 0.0 && reached < 2.5, "{reached}");
+        play.change(Change::Speed(0.0)).await.expect("set");
+        assert_eq!(shown().await.reached, None);
+    });
+}
+
+#[test]
 fn the_events_of_a_node_go_on_with_its_next_daemon_and_its_next_pair() {
     played(async |play| {
         play.change(Change::Speed(10.0)).await.expect("set");

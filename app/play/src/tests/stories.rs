@@ -90,7 +90,11 @@ fn clients_go_on_at_the_node_that_takes_over_and_the_old_primary_gives_up_its_wr
     pair.button(Button::Kill(PARIS)).expect("killed");
     pair.pass(Duration::from_secs(3), || true);
     assert!(pair.look_now().clients.starts_with("The clients have no node"));
-    pair.button(Button::FailOver).expect("promoted");
+    // As the page does it: without force, then with the force that the refusal recommends.
+    let promote = |force| json!({ "force": force, "confirmed": force });
+    let refused = pair.post(LYON, paths::PROMOTE, &promote(false)).expect_err("paris may serve");
+    assert!(refused.hint.is_some_and(|hint| hint.contains("--force")), "{}", refused.error);
+    pair.post(LYON, paths::PROMOTE, &promote(true)).expect("promoted");
     pair.wait_served(LYON);
     pair.button(Button::Restore).expect("restored");
     pair.button(Button::Start(PARIS)).expect("started");
@@ -129,7 +133,9 @@ fn a_failed_disk_is_served_by_the_peer_and_replaced() {
     pair.wait("the fault is reported", |pair| pair.status(PARIS).fault.map(drop));
     assert_eq!(pair.look_now().nodes[PARIS].disk, DiskState::Failed);
     pair.wait_served(PARIS);
-    pair.button(Button::ReplaceDisk(PARIS)).expect("replaced");
+    let next = pair.button(Button::ReplaceDisk(PARIS)).expect("replaced");
+    assert!(next.contains("`helio member replace db/data` on paris"), "{next}");
+    assert_eq!(pair.look_now().nodes[PARIS].disk, DiskState::New);
     let replace = json!({ "volume": "data", "confirmed": true });
     pair.post(PARIS, paths::MEMBER_REPLACE, &replace).expect("used");
     pair.wait_in_sync(PARIS);
@@ -150,5 +156,59 @@ fn a_restart_begins_again_with_the_first_settings() {
     pair.button(Button::Kill(PARIS)).expect("killed");
     pair.button(Button::Restart).expect("restarted");
     assert_eq!(pair.look_now().settings.rate_mbit, 100.0);
+    pair.wait_in_sync(PARIS);
+}
+
+#[test]
+fn the_writes_of_either_node_of_a_split_brain_can_be_kept() {
+    for (crashed, lost) in [(false, PARIS), (false, LYON), (true, PARIS), (true, LYON)] {
+        let mut pair = pair(11);
+        pair.button(Button::Cut).expect("cut");
+        pair.pass(Duration::from_secs(10), || true);
+        if crashed {
+            pair.button(Button::Kill(PARIS)).expect("killed");
+            pair.pass(Duration::from_secs(3), || true);
+        }
+        let force = json!({ "force": true, "confirmed": true });
+        pair.post(LYON, paths::PROMOTE, &force).expect("promoted");
+        pair.pass(Duration::from_secs(5), || true);
+        if crashed {
+            pair.button(Button::Start(PARIS)).expect("started");
+        }
+        pair.button(Button::Restore).expect("restored");
+        pair.wait("the split brain is found", |pair| {
+            let split = |it: GroupStatus| it.verdict.word == Verdict::SplitBrain;
+            (split(pair.status(PARIS)) && split(pair.status(LYON))).then_some(())
+        });
+        if pair.status(lost).role == Role::Primary {
+            pair.post(lost, paths::DEMOTE, &Value::Null).expect("demoted");
+            pair.pass(Duration::from_secs(5), || true);
+        }
+        let discard = json!({ "discard": NODES[lost], "confirmed": true });
+        pair.post(lost, paths::RESOLVE, &discard).expect("resolved");
+        pair.pass(Duration::from_secs(5), || true);
+        let kept = 1 - lost;
+        if pair.status(kept).role == Role::Secondary {
+            pair.post(kept, paths::PROMOTE, &json!({ "force": false, "confirmed": false }))
+                .expect("promoted");
+        }
+        pair.wait_in_sync(kept);
+        pair.wait_served(kept);
+    }
+}
+
+#[test]
+fn a_new_disk_has_no_data_to_get_if_both_were_lost() {
+    let mut pair = pair(12);
+    for node in [PARIS, LYON] {
+        pair.button(Button::FailDisk(node)).expect("failed");
+        pair.pass(Duration::from_secs(5), || true);
+    }
+    let next = pair.button(Button::ReplaceDisk(PARIS)).expect("replaced");
+    assert!(next.contains("the data is lost") && next.contains("New pair"), "{next}");
+    let lost = |it: &DiskState| *it != DiskState::Sound;
+    assert!(pair.look_now().nodes.iter().all(|node| lost(&node.disk)));
+    pair.button(Button::Restart).expect("restarted");
+    assert!(!pair.look_now().nodes.iter().any(|node| lost(&node.disk)));
     pair.wait_in_sync(PARIS);
 }

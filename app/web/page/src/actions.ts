@@ -2,9 +2,10 @@
 // The actions that each node of a group offers, and the next step.
 
 import type { Asked } from "./dialog";
-import { el, Rows, setAttribute, setHidden, setProse, setText, type Row } from "./dom";
-import { isIdle, type Advised, type Merged, type Side } from "./model";
-import type { Offer } from "./types";
+import { el, id, Rows, setAttribute, setHidden, setProse, setText, type Row } from "./dom";
+import { onlyOn } from "./facts";
+import { isIdle, responds, type Advised, type Merged, type Side, type Way } from "./model";
+import type { Offer, Step } from "./types";
 
 export type Ask = (asked: Asked) => void;
 
@@ -19,7 +20,8 @@ function button(ask: Ask, kind: string, suffix: boolean): Row<Asked> {
     root,
     update: (asked) => {
       current = asked;
-      const { offer, node, group } = asked;
+      const { offer, node, group, waits } = asked;
+      setAttribute(root, "disabled", waits ? "" : null);
       // What is for the worst case does not look like the next step.
       setAttribute(root, "class", offer.action.includes(" --force") ? "" : kind);
       setText(root, suffix ? `${offer.label} on ${node}` : offer.label);
@@ -29,13 +31,114 @@ function button(ask: Ask, kind: string, suffix: boolean): Row<Asked> {
   };
 }
 
+/** Names a way out: two nodes have two. */
+const nameOf = ({ choice }: Way): string => choice.discards;
+
+/**
+ * The ways out of which one is chosen: what each loses, and its steps. Only the first step that is left can be done. Once a step of one
+ * is done, that one is shown until its steps are done or it is given up: between two steps, the nodes may advise something else.
+ */
+class Ways {
+  private readonly list = el("ul", { class: "ways", "aria-label": "Choose one" });
+  private readonly again = el("button", { type: "button", class: "small" }, "Choose again");
+  readonly root = el("div", { class: "choice" }, this.list, this.again);
+  private readonly rows: Rows<{ way: Way; merged: Merged }>;
+  /** The one that was begun, and its steps that were done. */
+  private begun: { name: string; done: Set<string> } | null = null;
+
+  constructor(
+    ask: Ask,
+    private readonly changed: () => void,
+  ) {
+    this.again.addEventListener("click", () => {
+      this.begun = null;
+      this.changed();
+    });
+    this.rows = new Rows(this.list, () => {
+      const heading = id();
+      const [title, loses, list] = [el("h3", { id: heading }), el("p"), el("ol")];
+      const steps = new Rows<Left>(list, () => stepRow(ask));
+      const root = el("li", { role: "group", "aria-labelledby": heading }, title, loses, list);
+      return {
+        root,
+        update: ({ way, merged }) => {
+          const { keeps, discards } = way.choice;
+          setText(title, `Keep the writes of ${keeps}, discard those of ${discards}`);
+          setText(loses, `only on ${discards}: ${onlyOn(discards, merged)}`);
+          const left = this.left(way).map(({ step, index, offer }, at): readonly [string, Left] => {
+            const done = () => this.did(way, step);
+            return [keyOf(step), { step, asked: offer && { index, node: step.node, group: merged.name, offer, waits: at > 0, done } }];
+          });
+          steps.update(left);
+        },
+      };
+    });
+  }
+
+  /** The ways that are shown now. */
+  private shown({ ways }: Merged): Way[] {
+    const begun = ways.filter((way) => this.begun?.name === nameOf(way));
+    return begun.length > 0 ? begun : ways.filter(({ choice }) => choice.advised);
+  }
+
+  private left(way: Way): Way["steps"] {
+    const first = way.steps.findIndex(({ step }) => this.begun?.name !== nameOf(way) || !this.begun.done.has(keyOf(step)));
+    return first < 0 ? [] : way.steps.slice(first);
+  }
+
+  private did(way: Way, step: Step): void {
+    if (this.begun?.name !== nameOf(way)) this.begun = { name: nameOf(way), done: new Set() };
+    this.begun.done.add(keyOf(step));
+    this.changed();
+  }
+
+  /** Whether a way was begun: nothing else is advised until its end. */
+  update(merged: Merged): boolean {
+    if (merged.sides.some(responds) && !merged.ways.some((way) => this.begun?.name === nameOf(way) && this.left(way).length > 0))
+      this.begun = null;
+    const ways = this.shown(merged);
+    setHidden(this.root, ways.length === 0);
+    setHidden(this.again, this.begun === null);
+    this.rows.update(ways.map((way) => [nameOf(way), { way, merged }]));
+    return this.begun !== null;
+  }
+}
+
+/** A step that is left; it cannot be requested if its node cannot be asked. */
+interface Left {
+  step: Step;
+  asked: Asked | null;
+}
+
+const keyOf = ({ node, action }: Step): string => JSON.stringify([node, action]);
+
+/** A step of a way out: its button, or its command if its node cannot be asked. */
+function stepRow(ask: Ask): Row<Left> {
+  const [text, buttons] = [el("span"), el("span", { class: "buttons" })];
+  const offers = new Rows<Asked>(buttons, () => button(ask, "", true));
+  return {
+    root: el("li", {}, text, buttons),
+    update: ({ step, asked }) => {
+      setProse(text, asked ? "" : `\`${step.action}\` on ${step.node}`);
+      offers.update(asked ? [[step.action, asked]] : []);
+    },
+  };
+}
+
 /** What to do next, with the buttons that do it. */
 export class Next {
-  readonly root = el("ul", { class: "next" });
+  private readonly list = el("ul");
+  private readonly ways: Ways;
+  readonly root = el("div", { class: "next" });
   private readonly rows: Rows<{ advised: Advised; group: string }>;
+  private merged: Merged | null = null;
 
   constructor(ask: Ask) {
-    this.rows = new Rows(this.root, () => {
+    this.ways = new Ways(ask, () => {
+      if (this.merged) this.update(this.merged);
+    });
+    this.root.append(this.ways.root, this.list);
+    this.rows = new Rows(this.list, () => {
       const [where, text, buttons] = [
         el("span", { class: "where" }),
         el("span", { class: "what" }),
@@ -61,7 +164,9 @@ export class Next {
 
   update(merged: Merged): void {
     // A group that is OK and has nothing to do shows no next step.
-    setHidden(this.root, merged.word === "ok" && merged.next.every(({ text }) => isIdle(text)));
+    const isIdleNow = merged.word === "ok" && merged.next.every(({ text }) => isIdle(text));
+    this.merged = merged;
+    setHidden(this.list, this.ways.update(merged) || isIdleNow);
     this.rows.update(merged.next.map((advised, at) => [`${at} ${advised.nodes.join("\n")}`, { advised, group: merged.name }]));
   }
 }
@@ -104,8 +209,8 @@ class NodeActions implements Row<{ side: Side; group: string }> {
     setText(this.name, side.name);
     const rows = (offers: Offer[]) =>
       offers.map((offer) => [offer.action, { index: side.index ?? 0, node: side.name, group, offer }] as const);
-    const common = side.offers.filter((offer) => offer.common);
-    const others = side.offers.filter((offer) => !offer.common);
+    const common = side.offers.filter((offer) => offer.common && !offer.only_step);
+    const others = side.offers.filter((offer) => !offer.common && !offer.only_step);
     this.lists.common.update(rows(common));
     this.lists.others.update(rows(others));
     setHidden(this.more, others.length === 0);

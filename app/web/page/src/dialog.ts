@@ -15,6 +15,10 @@ export interface Asked {
   offer: Offer;
   /** The hint of a refusal recommended it; the node does not offer it otherwise. */
   ofHint?: boolean;
+  /** Another step comes first. */
+  waits?: boolean;
+  /** Called when the daemon has accepted it. */
+  done?: () => void;
 }
 
 interface Shown {
@@ -98,18 +102,21 @@ export class Dialogs {
     // The browser may have closed the dialog; another one is then not replaced.
     const isShown = this.shown?.dialog === dialog && dialog.open;
     dialog.close();
-    if (result.ok) this.messages.done(what, result.acted);
-    else if (isShown && result.status === 409 && result.error.code === "needs-confirmation" && !confirmed)
+    if (result.ok) {
+      asked.done?.();
+      this.messages.done(what, result.acted);
+    } else if (isShown && result.status === 409 && result.error.code === "needs-confirmation" && !confirmed)
       this.askAgain(asked, input, result.error);
     else this.messages.failed(what, result.error, this.recommended(asked, result.error));
   }
 
   /** Buttons for what the hint of an error recommends. */
   private recommended(asked: Asked, error: ApiError): NodeButton[] {
+    const { index, node, group } = asked;
     return (error.offers ?? []).map((offer) => {
-      const button = el("button", { type: "button" }, `${offer.label} on ${asked.node}`);
-      button.addEventListener("click", () => this.ask({ ...asked, offer, ofHint: true }));
-      return { button, index: asked.index };
+      const button = el("button", { type: "button" }, `${offer.label} on ${node}`);
+      button.addEventListener("click", () => this.ask({ index, node, group, offer, ofHint: true }));
+      return { button, index };
     });
   }
 

@@ -3,8 +3,8 @@
 
 import { el, Rows, setHidden, setProse, setText } from "./dom";
 import { isPrimary, primaryOf, responds, type Merged, type Side } from "./model";
-import { bytes, coarse, count, momentNear, percent, rate, seconds, span } from "./text";
-import type { DrillResult, Group, Sync } from "./types";
+import { bytes, coarse, count, latency, momentNear, percent, rate, seconds, span } from "./text";
+import type { Attachment, DrillResult, Group, Sync } from "./types";
 
 type Fact = readonly [label: string, text: string];
 
@@ -27,15 +27,26 @@ function facts(merged: Merged): Fact[] {
   // A fault that is the reason of the verdict stands there already.
   faults.delete(merged.why);
   all.push(...[...faults].map((fault): Fact => ["fault", fault]));
-  if (merged.word === "split-brain") all.push(...only(merged, up));
+  if (merged.word === "split-brain")
+    all.push(...merged.sides.map(({ name }): Fact => [`only ${name}`, onlyOn(name, merged)]));
   else for (const side of up) all.push(...missing(side, merged));
   const primary = primaryOf(merged);
-  for (const side of up) {
-    const { group } = side;
-    if (group?.peer && group.peer.connection !== "connected") all.push([`link of ${side.name}`, group.peer.reason]);
-  }
+  for (const side of up) all.push(...link(side));
   if (primary) all.push(...flow(primary));
   for (const side of up) all.push(...extras(side));
+  return all;
+}
+
+/** Why a node is not connected to its peer, and a node that connects with another key. */
+function link({ name, group }: Side): Fact[] {
+  const peer = group?.peer;
+  if (!peer) return [];
+  const all: Fact[] = peer.connection === "connected" ? [] : [[`link of ${name}`, peer.reason]];
+  if (peer.wrong_key) {
+    const { address, key, age_seconds } = peer.wrong_key;
+    const age = coarse(age_seconds * 1000);
+    all.push([`refused by ${name}`, `${address} connected ${age} ago with a key that is not the one of ${peer.name}: ${key}`]);
+  }
   return all;
 }
 
@@ -60,20 +71,17 @@ function missing({ group }: Side, merged: Merged): Fact[] {
   ];
 }
 
-/** In a split brain: what each node alone has. */
-function only(merged: Merged, up: Side[]): Fact[] {
-  return merged.sides.map((side): Fact => {
-    const label = `only ${side.name}`;
-    const { group } = side;
-    if (group?.role === "primary" && responds(side)) {
-      return [label, `at most ${bytes(group.lag.bytes)}${lastWrite(group.last_write_ms, side.at_ms)}`];
-    }
-    const reporter = up.find((other) => other.group?.peer?.name === side.name);
-    const peer = reporter?.group?.peer;
-    if (!peer || peer.only_there_bytes === null) return [label, "unknown"];
-    const written = lastWrite(peer.last_write_ms, reporter.at_ms);
-    return [label, `at most ${bytes(peer.only_there_bytes)}${written}, as it reported last`];
-  });
+/** In a split brain: what a node alone has. */
+export function onlyOn(name: string, merged: Merged): string {
+  const up = merged.sides.filter(responds);
+  const side = up.find((it) => it.name === name);
+  const reporter = up.find((other) => other.group?.peer?.name === name);
+  const peer = reporter?.group?.peer;
+  if (side?.group?.role === "primary")
+    return `at most ${bytes(side.group.lag.bytes)}${lastWrite(side.group.last_write_ms, side.at_ms)}`;
+  const written = lastWrite(side?.group?.last_write_ms ?? peer?.last_write_ms ?? null, reporter?.at_ms ?? 0);
+  if (!peer || peer.only_there_bytes === null) return `unknown size${written}; its daemon shows it before it discards anything`;
+  return `at most ${bytes(peer.only_there_bytes)}${written}, as it reported last`;
 }
 
 function lastWrite(at_ms: number | null, now: number): string {
@@ -86,6 +94,10 @@ function flow(group: Group): Fact[] {
   const { requested, effective } = group.mode;
   if (group.peer)
     all.push(["mode", effective === requested ? requested : `${requested} (effective ${effective ?? "none"})`]);
+  if (group.answers && group.answers.flushes.count > 0) {
+    const { count: number, p50_us, p99_us } = group.answers.flushes;
+    all.push(["flushes", `${count(number, "flush", "flushes")}, p50 ${latency(p50_us)}, p99 ${latency(p99_us)}`]);
+  }
   const { queue, throttle } = group;
   if (queue && group.peer) {
     const policy = `if full: ${queue.when_full_connected} while connected, ${queue.when_full_disconnected} while not`;
@@ -98,9 +110,9 @@ function flow(group: Group): Fact[] {
   return all;
 }
 
-function extras({ name, group, at_ms }: Side): Fact[] {
+function extras({ name, group, at_ms, attachments }: Side): Fact[] {
   if (!group) return [];
-  const all: Fact[] = [];
+  const all: Fact[] = attachments.map((it) => [`attached on ${name}`, attached(it)]);
   const { run, differing, differing_bytes, stopped } = group.verify;
   if (run) all.push(["verify", `at volume ${run.volume}, ${bytes(run.compared_bytes)} of ${bytes(run.total_bytes)}`]);
   else if (stopped) all.push(["verify", `ended: ${stopped}`]);
@@ -141,6 +153,12 @@ function extras({ name, group, at_ms }: Side): Fact[] {
   }
   if (group.drill) all.push([`drill on ${name}`, drill(group.drill.last, group.drill.last_success, at_ms)]);
   return all;
+}
+
+/** `data at /dev/helio/db/data, used by mariadbd (1234)`. */
+function attached({ volume, state, reason, path, used_by }: Attachment): string {
+  if (state !== "attached") return `${volume}: ${state}${reason ? `, ${reason}` : ""}`;
+  return `${volume} at ${path}, ${used_by.length === 0 ? "not in use" : `used by ${used_by.join(", ")}`}`;
 }
 
 function drill(last: DrillResult, success: DrillResult | null, now: number): string {

@@ -39,25 +39,21 @@ export class GroupSection implements Row<Shown> {
   private readonly since = el("span", { class: "since muted" });
   private readonly toggle = el("button", { type: "button", class: "small" });
   private readonly body = el("div", { class: "group-body" });
-  private readonly topology = new Topology();
-  private readonly facts = new Facts();
   private readonly next: Next;
-  private readonly actions: Actions;
-  private readonly plots: Plots;
-  private readonly forecast = new ForecastTable();
-  private readonly resync = new Resync();
-  private readonly advice = new AdviceList();
-  private readonly snapshots = new Snapshots();
+  /** Made when they are opened first: many groups stay closed. */
+  private details: Details | null = null;
   private merged: Merged | null = null;
 
-  constructor(name: string, ask: Ask, open: boolean) {
+  constructor(
+    private readonly name: string,
+    private readonly ask: Ask,
+    open: boolean,
+  ) {
     const heading = id();
     this.root.id = this.anchor;
     this.root.tabIndex = -1;
     this.root.setAttribute("aria-labelledby", heading);
     this.next = new Next(ask);
-    this.actions = new Actions(ask);
-    this.plots = new Plots(name, this.anchor);
     const bodyId = id();
     this.body.id = bodyId;
     this.toggle.setAttribute("aria-controls", bodyId);
@@ -70,14 +66,6 @@ export class GroupSection implements Row<Shown> {
       this.since,
       this.toggle,
     );
-    const left = el("div", { class: "left" }, this.topology.root, this.resync.root, this.facts.root, this.actions.root);
-    const below = el(
-      "div",
-      { class: "below" },
-      this.forecast.root,
-      el("div", {}, this.advice.root, this.snapshots.root),
-    );
-    this.body.append(left, this.plots.root, below);
     this.root.append(el("header", {}, titleLine, this.why, this.next.root), this.body);
     this.open(open);
   }
@@ -86,31 +74,76 @@ export class GroupSection implements Row<Shown> {
     setHidden(this.body, !open);
     this.toggle.setAttribute("aria-expanded", String(open));
     setText(this.toggle, open ? "Hide details" : "Details");
-    if (open && this.merged) this.show(this.merged);
+    if (open) this.details ??= new Details(this.name, this.anchor, this.ask, this.body);
+    this.refresh();
   }
 
   update({ merged, at, gap_ms }: Shown): void {
     this.merged = merged;
     if (at !== null) this.history.take(merged, at, gap_ms);
+    this.refresh();
+  }
+
+  /** Shows the last view, if the page can be seen. */
+  refresh(): void {
+    const { merged } = this;
+    if (merged === null || document.hidden) return;
     setVerdict(this.verdict, merged.word);
     setProse(this.why, merged.why);
     setText(this.since, merged.since_ms === null ? "" : since(merged.since_ms, merged.now_ms));
     this.next.update(merged);
-    if (!this.body.hidden) this.show(merged);
+    if (!this.body.hidden) this.details?.update(merged, this.history);
   }
 
-  private show(merged: Merged): void {
-    this.topology.update(merged, this.history.last());
+  /** Draws the plots again, after the colours changed. */
+  recolour(): void {
+    this.details?.recolour();
+  }
+
+  dispose(): void {
+    this.details?.dispose();
+  }
+
+  mean(): number | null {
+    return this.history.last()?.mean ?? null;
+  }
+}
+
+/** What an open group shows below its verdict. */
+class Details {
+  private readonly topology = new Topology();
+  private readonly facts = new Facts();
+  private readonly actions: Actions;
+  private readonly plots: Plots;
+  private readonly forecast = new ForecastTable();
+  private readonly resync = new Resync();
+  private readonly advice = new AdviceList();
+  private readonly snapshots = new Snapshots();
+
+  constructor(name: string, anchor: string, ask: Ask, body: HTMLElement) {
+    this.actions = new Actions(ask);
+    this.plots = new Plots(name, anchor);
+    const left = el("div", { class: "left" }, this.topology.root, this.resync.root, this.facts.root, this.actions.root);
+    const below = el(
+      "div",
+      { class: "below" },
+      this.forecast.root,
+      el("div", {}, this.advice.root, this.snapshots.root),
+    );
+    body.append(left, this.plots.root, below);
+  }
+
+  update(merged: Merged, history: History): void {
+    this.topology.update(merged, history.last());
     this.resync.update(merged);
     this.facts.update(merged);
     this.actions.update(merged);
-    this.plots.update(merged, this.history);
-    this.forecast.update(merged, this.history);
+    this.plots.update(merged, history);
+    this.forecast.update(merged, history);
     this.advice.update(merged.forecast?.advice ?? []);
     this.snapshots.update(merged.snapshots);
   }
 
-  /** Draws the plots again, after the colours or the visibility of the page changed. */
   recolour(): void {
     this.plots.recolour();
   }
@@ -118,10 +151,6 @@ export class GroupSection implements Row<Shown> {
   dispose(): void {
     this.plots.dispose();
     this.topology.dispose();
-  }
-
-  mean(): number | null {
-    return this.history.last()?.mean ?? null;
   }
 }
 
@@ -191,7 +220,7 @@ class Snapshots {
         setText(time, moment(kept.at_ms));
         const on = kept.on.map(({ node, snapshot }) =>
           snapshot.missing === null
-            ? `${bytes(snapshot.preserved_bytes)} on ${node}`
+            ? `${bytes(snapshot.preserved_bytes)} on ${node}${snapshot.consistent ? "" : ", inconsistent"}`
             : `missing on ${node}: ${snapshot.missing}`,
         );
         setText(nodes, on.join("; "));

@@ -10,7 +10,7 @@ import { Clock, gap } from "./history";
 import { Live, type Liveness } from "./live";
 import { Messages } from "./messages";
 import { absent, current, isOld, merge, nodeName, offersOf, worst, type Merged } from "./model";
-import { SimulationBar } from "./simulate";
+import { allLost, SimulationBar } from "./simulate";
 import { clean, rank, title } from "./text";
 import { theme } from "./theme";
 import { Timeline } from "./timeline";
@@ -40,7 +40,6 @@ class Page {
   private readonly waiting = find("waiting", HTMLElement);
   private readonly messages = new Messages();
   private readonly timeline = new Timeline();
-  private readonly bar = new SimulationBar(this.messages);
   private readonly guide = new Guide();
   private readonly clock = new Clock();
   private readonly link = new Live({
@@ -53,6 +52,7 @@ class Page {
     () => this.link.isLive(),
     ({ index, group }) => this.home(index, group),
   );
+  private readonly bar = new SimulationBar(this.messages, (asked) => this.dialogs.ask(asked));
   private readonly rows: Rows<Shown>;
   private readonly chips: Rows<Merged>;
   private readonly views = new Map<string, GroupSection>();
@@ -89,7 +89,7 @@ class Page {
     this.chips = new Rows(this.overview, (key) => this.chip(key));
     theme(find("theme", HTMLSelectElement), () => this.recolour());
     document.addEventListener("visibilitychange", () => {
-      if (!document.hidden) this.recolour();
+      for (const view of this.views.values()) view.refresh();
     });
     this.link.start();
   }
@@ -119,7 +119,7 @@ class Page {
   }
 
   private view(view: View): void {
-    const merged = merge(view);
+    const merged = allLost(view.simulation) ? merge(view).map((group) => ({ ...group, next: [], ways: [] })) : merge(view);
     this.merged = merged;
     const at = this.clock.at(view, performance.now());
     this.several = merged.length > OPEN_MOST;
@@ -153,7 +153,7 @@ class Page {
     if (simulation === null) return;
     if (simulation.time_ms < this.time_ms && at !== null) this.timeline.forget(at);
     this.time_ms = simulation.time_ms;
-    this.bar.update(simulation);
+    this.bar.update(simulation, merged);
     this.guide.update(view, merged, (group) => this.views.get(group.key)?.mean() ?? null);
   }
 

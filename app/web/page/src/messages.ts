@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Results of requests. Each stays until it is dismissed; the same result again is counted, and there are at most ten.
+// Results of requests. One without a warning or an error goes after some seconds, unless it is pointed at or has the focus; the others
+// stay until they are dismissed. The same result again is counted, and there are at most ten.
 
 import { el, paragraph, setText } from "./dom";
 import type { Acted, ApiError } from "./types";
 
 const MOST = 10;
+const GOOD_FOR_MS = 12_000;
 
 /** A button that asks one node, and is disabled while that node does not respond. */
 export interface NodeButton {
@@ -18,6 +20,7 @@ interface Message {
   times: number;
   count: HTMLElement;
   buttons: NodeButton[];
+  timer: number;
 }
 
 export class Messages {
@@ -32,7 +35,17 @@ export class Messages {
 
   done(what: string, acted: Acted): void {
     const warnings = acted.warnings.map((warning) => `warning: ${warning}`);
-    this.add("good", what, [acted.message === "" ? "done" : acted.message, ...warnings], []);
+    const message = this.add("good", what, [acted.message === "" ? "done" : acted.message, ...warnings], []);
+    if (warnings.length === 0) this.expire(message);
+  }
+
+  /** Removes a message after some seconds without a use of it. */
+  private expire(message: Message): void {
+    clearTimeout(message.timer);
+    message.timer = window.setTimeout(() => {
+      if (message.root.matches(":hover, :focus-within")) this.expire(message);
+      else this.remove(message);
+    }, GOOD_FOR_MS);
   }
 
   /** `buttons` do what the hint recommends. */
@@ -46,7 +59,7 @@ export class Messages {
     for (const { button, index } of this.shown.flatMap(({ buttons }) => buttons)) button.disabled = !isUp(index);
   }
 
-  private add(kind: "good" | "bad", what: string, lines: string[], buttons: NodeButton[]): void {
+  private add(kind: "good" | "bad", what: string, lines: string[], buttons: NodeButton[]): Message {
     const key = JSON.stringify([kind, what, lines]);
     const same = this.shown.find((message) => message.key === key);
     if (same) {
@@ -55,22 +68,24 @@ export class Messages {
       this.shown = [same, ...this.shown.filter((it) => it !== same)];
       // Moved only if it is not the first, so that focus stays.
       if (this.list.firstChild !== same.root) this.list.prepend(same.root);
-      return;
+      return same;
     }
     const count = el("span", { class: "muted" });
     const dismiss = el("button", { type: "button", class: "small", "aria-label": `Dismiss: ${what}` }, "Dismiss");
     const body = el("div", {}, el("strong", {}, what), " ", count, ...lines.map(paragraph));
     if (buttons.length > 0) body.append(el("p", { class: "buttons" }, ...buttons.map(({ button }) => button)));
-    const message = { key, root: el("li", { class: kind }, body, dismiss), times: 1, count, buttons };
+    const message = { key, root: el("li", { class: kind }, body, dismiss), times: 1, count, buttons, timer: 0 };
     dismiss.addEventListener("click", () => this.remove(message));
     this.list.prepend(message.root);
     this.shown.unshift(message);
     const oldest = this.shown[MOST];
     if (oldest) this.remove(oldest);
+    return message;
   }
 
   private remove(message: Message): void {
     const { root } = message;
+    clearTimeout(message.timer);
     const next = root.nextElementSibling ?? root.previousElementSibling;
     const focused = root.contains(document.activeElement);
     root.remove();

@@ -2,7 +2,7 @@
 // A group as all nodes together show it. Pure: from a view to what is shown.
 
 import { coarse, rank, title } from "./text";
-import type { ApiError, FailedGroup, Forecast, Group, GroupView, NodeView, Offer, Snapshot, Sync, View } from "./types";
+import type { ApiError, Attachment, Choice, FailedGroup, Forecast, Group, GroupView, NodeView, Offer, Snapshot, Step, Sync, View } from "./types";
 
 /** After so many intervals without an update, and at least so long, what was received is old. */
 const OLD_INTERVALS = 3;
@@ -27,6 +27,7 @@ export interface Side {
   /** How long its daemon had been running then. */
   uptime_seconds: number;
   offers: Offer[];
+  attachments: Attachment[];
 }
 
 export interface Seen {
@@ -43,6 +44,12 @@ export interface Advised {
   offers: { index: number; node: string; offer: Offer }[];
 }
 
+/** A way out that can be chosen. */
+export interface Way {
+  choice: Choice;
+  steps: { step: Step; index: number; offer: Offer | null }[];
+}
+
 export interface Merged {
   key: string;
   name: string;
@@ -53,6 +60,7 @@ export interface Merged {
   /** The clock that `since_ms` is to be compared with. */
   now_ms: number;
   next: Advised[];
+  ways: Way[];
   forecast: Forecast | null;
   snapshots: Kept[];
 }
@@ -203,6 +211,7 @@ function side(node: NodeView, index: number, group: string): Side {
     at_ms: node.status?.at_ms ?? 0,
     uptime_seconds: node.status?.daemon_uptime_seconds ?? 0,
     offers: offersOf(node, group),
+    attachments: groupOf(node, group)?.attachments ?? [],
   };
 }
 
@@ -232,6 +241,7 @@ function withPeers(sides: Side[]): Side[] {
         at_ms: one.at_ms,
         uptime_seconds: 0,
         offers: [],
+        attachments: [],
       });
     } else if (!responds(other)) {
       other.seen = seen;
@@ -242,13 +252,16 @@ function withPeers(sides: Side[]): Side[] {
 
 function together(key: string, name: string, sides: Side[], view: View): Merged {
   const asked = sides.filter((side) => side.index !== null);
+  const ways = waysOf(asked, name, view);
+  const found = verdict(sides);
   const forecasts = asked.filter(responds).map((side) => groupOf(view.nodes[side.index ?? -1], name)?.forecast ?? null);
   return {
     key,
     name,
     sides,
-    ...verdict(sides),
-    next: next(sides),
+    ...found,
+    next: next(sides, ways, found.word),
+    ways,
     forecast: forecasts.find((forecast) => forecast !== null) ?? null,
     snapshots: snapshots(asked, name, view),
   };
@@ -296,9 +309,26 @@ function noResponse(sides: Side[]): Verdict {
   return { word: "unknown", why: `no node responds${known}`, since_ms: null, now_ms: last?.at_ms ?? 0 };
 }
 
-/** What to do, the same text once, each offer with the text that contains its command. */
-function next(sides: Side[]): Advised[] {
+/** The ways out, as the first node that responds reports them, with what can be requested now. */
+function waysOf(asked: Side[], name: string, view: View): Way[] {
+  const reports = asked.filter(responds).map((side) => groupOf(view.nodes[side.index ?? -1], name)?.choices ?? []);
+  return (reports.find((choices) => choices.length > 0) ?? []).map((choice) => {
+    const steps = choice.steps.map((step) => {
+      const side = asked.find((it) => it.name === step.node);
+      return { step, index: side?.index ?? 0, offer: side?.offers.find((it) => it.action === step.action) ?? null };
+    });
+    return { choice, steps };
+  });
+}
+
+/**
+ * What to do, the same text once, each offer with the text that contains its command. The ways out have the buttons of their steps; in
+ * a split brain, where there is nothing else to do, they stand in the place of the texts.
+ */
+function next(sides: Side[], ways: Way[], word: string): Advised[] {
   const all: Advised[] = [];
+  const replaced = new Set<Advised>();
+  const steps = new Set(ways.filter(({ choice }) => choice.advised).flatMap((way) => way.steps.map(({ offer }) => offer)));
   const up = sides.filter(responds);
   const own = (side: Side) => side.failed?.hint ?? side.group?.next ?? "";
   const put = (text: string, node: string): Advised => {
@@ -317,10 +347,12 @@ function next(sides: Side[]): Advised[] {
       const has = (text: string) => offer.command !== "" && text.includes(offer.command);
       const elsewhere = has(own(side)) ? undefined : all.find(({ text }) => has(text));
       const place = elsewhere ?? put(isIdle(own(side)) ? offer.effect : own(side), side.name);
-      place.offers.push({ index: side.index ?? 0, node: side.name, offer });
+      if (!steps.has(offer)) place.offers.push({ index: side.index ?? 0, node: side.name, offer });
+      else if (word === "split-brain") replaced.add(place);
     }
   }
-  return all.every(({ text }) => isIdle(text)) ? all : all.filter(({ text }) => !isIdle(text));
+  const left = all.filter((advised) => !replaced.has(advised));
+  return left.every(({ text }) => isIdle(text)) ? left : left.filter(({ text }) => !isIdle(text));
 }
 
 /** Whether a text says that there is nothing to do. */

@@ -45,10 +45,13 @@ export class Plot {
   private readonly legend = el("ul", { class: "legend" });
   private readonly values: HTMLElement[];
   private readonly entries: HTMLElement[];
-  private readonly observer = new ResizeObserver(() => this.resize());
+  private readonly observer = new ResizeObserver(([entry]) => this.resize(entry?.contentRect.width ?? 0));
+  private readonly looker = new IntersectionObserver((entries) => this.look(entries.at(-1)?.isIntersecting ?? true));
+  /** Width of the box, and whether it is on the screen: reading them during an update would make the browser lay out the page. */
+  private width = 0;
+  private seen = true;
   private uplot: uPlot | null = null;
-  private data: (number | null)[][] = [];
-  private times: number[] = [];
+  private history: History | null = null;
   private span_ms = 0;
   /** What the plot shows; it is drawn again when it would move by a pixel. */
   private drawn: { data: (number | null)[][]; times: number[]; span_ms: number } | null = null;
@@ -63,24 +66,19 @@ export class Plot {
     this.entries = spec.curves.map((curve, at) => {
       const entry = el("li", {}, swatch(curve), el("span", {}, curve.label), this.values[at] ?? "");
       this.legend.append(entry);
+      setHidden(entry, curve.optional === true);
       return entry;
     });
     this.root.append(el("figcaption", {}, el("h4", {}, spec.title), this.now), this.box, this.legend);
     this.observer.observe(this.box);
+    this.looker.observe(this.box);
   }
 
-  /** Takes the points of the last `span_ms`; draws them if the page is visible. `now`: the present value, in words. */
+  /** Shows the points of the last `span_ms`; draws them if they can be seen. `now`: the present value, in words. */
   update(history: History, span_ms: number, now: string): void {
-    const from = history.from(span_ms);
-    const points = history.points.slice(from);
-    this.times = history.times.slice(from).map((ms) => ms / 1000);
-    this.data = this.spec.curves.map((curve) => points.map(curve.value));
-    setText(this.now, now);
-    this.spec.curves.forEach((curve, at) => {
-      const entry = this.entries[at];
-      if (curve.optional && entry) setHidden(entry, this.isEmpty(at));
-    });
+    this.history = history;
     this.span_ms = span_ms;
+    setText(this.now, now);
     this.draw();
     this.showValues(this.uplot?.cursor.idx ?? null);
   }
@@ -94,38 +92,47 @@ export class Plot {
 
   dispose(): void {
     this.observer.disconnect();
+    this.looker.disconnect();
     this.uplot?.destroy();
     this.uplot = null;
   }
 
   private draw(): void {
-    const { span_ms, drawn } = this;
-    const end = this.times.at(-1);
-    const width = this.box.clientWidth;
-    if (document.hidden || end === undefined || width === 0) return;
+    const { span_ms, drawn, history, width } = this;
+    const end_ms = history?.times.at(-1);
+    if (document.hidden || !this.seen || width === 0 || !history || end_ms === undefined) return;
+    const end = end_ms / 1000;
     const moved = end - (drawn?.times.at(-1) ?? -Infinity);
     if (drawn?.span_ms === span_ms && drawn.times.length > SPARSE && moved > 0 && moved < span_ms / 1000 / width)
       return;
-    this.drawn = { data: this.data, times: this.times, span_ms };
+    const from = history.from(span_ms);
+    const points = history.points.slice(from);
+    const times = history.times.slice(from).map((ms) => ms / 1000);
+    const data = this.spec.curves.map((curve) => points.map(curve.value));
+    this.drawn = { data, times, span_ms };
     this.uplot ??= new uPlot(this.options(), undefined, this.box);
-    const shown = this.spec.curves.map((curve, at) => !curve.optional || !this.isEmpty(at));
+    const shown = this.spec.curves.map((curve, at) => !curve.optional || data[at]?.some((value) => value !== null) === true);
     this.uplot.batch((plot: uPlot) => {
       shown.forEach((show, at) => {
+        const entry = this.entries[at];
+        if (entry) setHidden(entry, !show);
         if (plot.series[at + 1]?.show !== show) plot.setSeries(at + 1, { show });
       });
-      plot.setData([this.times, ...this.data], false);
+      plot.setData([times, ...data], false);
       plot.setScale("x", { min: end - span_ms / 1000, max: end });
     });
   }
 
-  private isEmpty(at: number): boolean {
-    return this.data[at]?.every((value) => value === null) ?? true;
+  private resize(width: number): void {
+    this.width = Math.round(width);
+    if (this.width > 0 && this.uplot !== null && this.uplot.width !== this.width)
+      this.uplot.setSize({ width: this.width, height: HEIGHT });
+    if (this.uplot === null) this.draw();
   }
 
-  private resize(): void {
-    const width = this.box.clientWidth;
-    if (width > 0 && this.uplot !== null && this.uplot.width !== width) this.uplot.setSize({ width, height: HEIGHT });
-    if (this.uplot === null) this.draw();
+  private look(seen: boolean): void {
+    this.seen = seen;
+    this.draw();
   }
 
   private point(index: number | null): void {
@@ -136,7 +143,8 @@ export class Plot {
 
   private showValues(index: number | null): void {
     this.spec.curves.forEach((curve, at) => {
-      const value = index === null ? this.data[at]?.at(-1) : this.drawn?.data[at]?.[index];
+      const last = this.history?.last();
+      const value = index === null ? last && curve.value(last) : this.drawn?.data[at]?.[index];
       const element = this.values[at];
       if (element) setText(element, value === null || value === undefined ? "–" : curve.text(value));
     });
@@ -185,7 +193,7 @@ export class Plot {
       });
     }
     return {
-      width: this.box.clientWidth,
+      width: this.width,
       height: HEIGHT,
       padding: [10, spec.rightText ? 0 : 8, 0, 0],
       legend: { show: false },

@@ -2,8 +2,10 @@
 // The controls of a simulated pair.
 
 import { el, id, Rows, setAttribute, setHidden, setText, type Row } from "./dom";
+import type { Asked } from "./dialog";
 import { post } from "./live";
 import type { Messages } from "./messages";
+import type { Merged } from "./model";
 import { span } from "./text";
 import type { Settings, SimulatedNode, Simulation } from "./types";
 
@@ -71,6 +73,15 @@ function positionOf(scale: Scale, value: number): number {
 
 type Send = (what: string, body: unknown) => void;
 
+/** A node, and the action that makes it primary; null if there is none now. */
+interface Controlled {
+  node: SimulatedNode;
+  takeover: Asked | null;
+}
+
+/** Below this share of the chosen speed, the reached one is shown, too. */
+const REACHED_LEAST = 0.9;
+
 class Slider {
   readonly root: HTMLElement;
   private readonly input = el("input", { type: "range", min: "0", max: String(STEPS), step: "1" });
@@ -114,16 +125,21 @@ class Slider {
 export class SimulationBar {
   readonly root = el("section", { class: "simulation", "aria-labelledby": "simulation-title" });
   private readonly clients = el("p", { class: "clients" });
+  private readonly lost = el("p", { class: "lost" });
   private readonly time = el("span", { class: "muted" });
   private readonly sliders: { slider: Slider; field: NumberField }[];
   private readonly mode = el("select");
   private readonly speeds: { button: HTMLButtonElement; speed: number }[];
   private readonly link = el("button", { type: "button" });
-  private readonly nodes: Rows<SimulatedNode>;
+  private readonly restart: HTMLButtonElement;
+  private readonly nodes: Rows<Controlled>;
   private mode_at = -HOLD_MS;
   private link_up = true;
 
-  constructor(private readonly messages: Messages) {
+  constructor(
+    private readonly messages: Messages,
+    ask: (asked: Asked) => void,
+  ) {
     const send: Send = (what, body) => void this.send(what, body);
     this.sliders = SCALES.map((scale) => ({ slider: new Slider(scale, send), field: scale.field }));
     this.speeds = SPEEDS.map(([label, speed]) => {
@@ -132,14 +148,9 @@ export class SimulationBar {
       return { button, speed };
     });
     const nodes = el("div", { class: "sim-nodes" });
-    this.nodes = new Rows(nodes, () => new NodeControls(send));
+    this.nodes = new Rows(nodes, () => new NodeControls(send, ask));
     this.link.addEventListener("click", () => send("Link", { press: this.link_up ? "cut" : "restore" }));
-    const failover = press(
-      "Fail over",
-      "Promote the other node, as an operator who is certain that the primary is down",
-      () => send("Fail over", { press: "fail-over" }),
-    );
-    const restart = press("New pair", "Start again with a new pair of nodes", () =>
+    this.restart = press("New pair", "Start again with a new pair of nodes", () =>
       send("New pair", { press: "restart" }),
     );
     const speeds = el("div", { class: "segments", role: "group", "aria-label": "Speed of time" });
@@ -148,11 +159,12 @@ export class SimulationBar {
       "div",
       { class: "sim-whole" },
       el("h3", {}, "Link and pair"),
-      el("span", { class: "buttons" }, this.link, failover, restart),
+      el("span", { class: "buttons" }, this.link, this.restart),
     );
     this.root.append(
       el("div", { class: "bar" }, el("h2", { id: "simulation-title" }, "Simulation"), speeds, this.time),
       this.clients,
+      this.lost,
       el("div", { class: "sliders" }, ...this.sliders.map(({ slider }) => slider.root), this.modes(send)),
       el("div", { class: "sim-buttons" }, whole, nodes),
     );
@@ -172,11 +184,13 @@ export class SimulationBar {
   private async send(what: string, body: unknown): Promise<void> {
     const result = await post("simulate", body);
     if (!result.ok) this.messages.failed(what, result.error);
+    else if (result.acted.message !== "") this.messages.done(what, result.acted);
   }
 
-  update(simulation: Simulation): void {
-    const { settings, speed } = simulation;
-    const at = speed === 0 ? "paused" : `${speed} s each second`;
+  update(simulation: Simulation, groups: readonly Merged[]): void {
+    const { settings, speed, reached, nodes } = simulation;
+    const slow = reached !== null && reached < REACHED_LEAST * speed;
+    const at = speed === 0 ? "paused" : `${speed} s each second${slow ? `, of which this host reaches ${rounded(reached)}` : ""}`;
     setText(this.time, `virtual time ${span(simulation.time_ms)}, ${at}, seed ${simulation.seed}`);
     setText(this.clients, simulation.clients);
     for (const { slider, field } of this.sliders) slider.update(settings[field]);
@@ -185,7 +199,14 @@ export class SimulationBar {
     this.link_up = simulation.link_up;
     setText(this.link, simulation.link_up ? "Cut the link" : "Restore the link");
     setAttribute(this.link, "class", simulation.link_up ? null : "primary");
-    this.nodes.update(simulation.nodes.map((node) => [node.name, node]));
+    const lost = allLost(simulation);
+    setText(
+      this.lost,
+      lost ? "Both disks were lost, and with them all data: no command repairs that. Begin again with New pair." : "",
+    );
+    setHidden(this.lost, !lost);
+    setAttribute(this.restart, "class", lost ? "primary" : null);
+    this.nodes.update(nodes.map((node) => [node.name, { node, takeover: takeoverOf(node, groups) }]));
   }
 
   private showMode({ mode }: Settings): void {
@@ -196,16 +217,38 @@ export class SimulationBar {
   }
 }
 
+/** Whether no disk has the data any more. A daemon knows only of its own disk, and advises what needs the other one. */
+export function allLost(simulation: Simulation | null): boolean {
+  return simulation !== null && simulation.nodes.every(({ disk }) => disk !== "sound");
+}
+
+/** The action that makes a node primary without force. */
+function takeoverOf({ name }: SimulatedNode, groups: readonly Merged[]): Asked | null {
+  for (const group of groups) {
+    const side = group.sides.find((it) => it.name === name);
+    const offer = side?.offers.find((it) => it.takes_over);
+    if (side && offer) return { index: side.index ?? 0, node: name, group: group.name, offer };
+  }
+  return null;
+}
+
+/** A speed with two digits: `6.1`, `42`. */
+function rounded(speed: number): string {
+  return String(Number(speed.toPrecision(2)));
+}
+
 /** The controls of one node. Its buttons keep their places, so that a repeated click does not press another one. */
-class NodeControls implements Row<SimulatedNode> {
+class NodeControls implements Row<Controlled> {
   readonly root = el("div");
   private readonly name = el("h3");
   private readonly power: HTMLButtonElement;
   private readonly disk: HTMLButtonElement;
   private readonly flush: HTMLButtonElement;
+  private readonly failover: HTMLButtonElement;
   private node: SimulatedNode | null = null;
+  private takeover: Asked | null = null;
 
-  constructor(send: Send) {
+  constructor(send: Send, ask: (asked: Asked) => void) {
     const go = (what: string, pressed: (node: SimulatedNode) => string) => () => {
       if (this.node) send(`${what} ${this.node.name}`, { press: pressed(this.node), node: this.node.name });
     };
@@ -217,32 +260,37 @@ class NodeControls implements Row<SimulatedNode> {
     this.disk = press(
       "",
       "",
-      go("Disk of", (node) => (node.disk === "sound" ? "fail-disk" : "replace-disk")),
+      go("Disk of", (node) => (node.disk === "failed" ? "replace-disk" : "fail-disk")),
     );
     this.flush = press(
       "Fail a flush",
       "The next flush of the disk fails",
       go("Flush of", () => "fail-flush"),
     );
-    this.root.append(this.name, el("span", { class: "buttons" }, this.power, this.disk, this.flush));
+    this.failover = press("", "Make this node primary. If that is refused, the refusal says what else can be done", () => {
+      if (this.takeover) ask(this.takeover);
+    });
+    const buttons = el("span", { class: "buttons" }, this.power, this.disk, this.flush, this.failover);
+    this.root.append(this.name, buttons);
   }
 
-  update(node: SimulatedNode): void {
+  update({ node, takeover }: Controlled): void {
     this.node = node;
-    const facts = [
-      node.running ? (node.serves ? "serves the clients" : "running") : "down",
-      node.disk === "sound" ? "" : `disk ${node.disk}`,
-    ];
+    this.takeover = takeover;
+    setText(this.failover, `Fail over to ${node.name}`);
+    setAttribute(this.failover, "disabled", takeover === null ? "" : null);
+    const disk = { sound: "", new: "disk new and empty" }[node.disk] ?? `disk ${node.disk}`;
+    const facts = [node.running ? (node.serves ? "serves the clients" : "running") : "down", disk];
     if (node.flushes !== "succeed") facts.push(`flushes ${node.flushes}`);
     setText(this.name, `${node.name}: ${facts.filter(Boolean).join(", ")}`);
     setText(this.power, node.running ? `Kill ${node.name}` : `Start ${node.name}`);
     setAttribute(this.power, "class", node.running ? null : "primary");
-    setText(this.disk, node.disk === "sound" ? "Fail the disk" : "Replace the disk");
-    setAttribute(this.disk, "class", node.disk === "sound" ? null : "primary");
+    setText(this.disk, node.disk === "failed" ? "Replace the disk" : "Fail the disk");
+    setAttribute(this.disk, "class", node.disk === "failed" ? "primary" : null);
     for (const button of [this.disk, this.flush]) {
       setAttribute(button, "aria-label", `${button.textContent} of ${node.name}`);
     }
-    setHidden(this.flush, node.disk !== "sound");
+    setHidden(this.flush, node.disk === "failed");
   }
 }
 

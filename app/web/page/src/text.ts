@@ -68,8 +68,8 @@ export function percent(part: number, whole: number): string {
 }
 
 /** A number of things: `1 write`, `1536 writes`. */
-export function count(number: number, one: string): string {
-  return `${number} ${one}${number === 1 ? "" : "s"}`;
+export function count(number: number, one: string, more = `${one}s`): string {
+  return `${number} ${number === 1 ? one : more}`;
 }
 
 /** `2026-11-20 21:36:05Z`. */

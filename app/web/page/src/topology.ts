@@ -87,7 +87,9 @@ export class Topology {
   /** Nodes beyond the two that are drawn. */
   private readonly others = el("ul", { class: "others" });
   private readonly otherItems = new Rows<string>(this.others, item);
-  private readonly observer = new ResizeObserver(() => this.layout());
+  private readonly observer = new ResizeObserver(([entry]) => this.resize(entry?.contentRect.width ?? 0));
+  /** Reading it during an update would make the browser lay out the page. */
+  private width = 0;
   private last: { cards: Card[]; link: Link | null } | null = null;
 
   constructor() {
@@ -112,8 +114,13 @@ export class Topology {
     this.layout();
   }
 
+  private resize(width: number): void {
+    this.width = Math.floor(width);
+    this.layout();
+  }
+
   private layout(): void {
-    const width = Math.floor(this.root.clientWidth);
+    const { width } = this;
     if (this.last === null || width === 0) return;
     const { cards, link } = this.last;
     const narrow = width < NARROW;

@@ -18,14 +18,26 @@ export interface NodeView {
 
 export interface GroupView {
   offers: Offer[];
+  choices: Choice[];
   forecast: Forecast | null;
   snapshots: Snapshot[];
+  attachments: Attachment[];
+}
+
+/** A volume that is attached as a device, or will be. */
+export interface Attachment {
+  volume: string;
+  state: string;
+  reason?: string | null;
+  path: string;
+  used_by: string[];
 }
 
 export interface Snapshot {
   name: string;
   at_ms: number;
   preserved_bytes: number;
+  consistent: boolean;
   missing: string | null;
 }
 
@@ -38,6 +50,26 @@ export interface Offer {
   input: { label: string; value: string; pattern: string } | null;
   advised: boolean;
   common: boolean;
+  /** It makes its node primary, without force. */
+  takes_over: boolean;
+  /** It is shown as a step of a choice alone. */
+  only_step: boolean;
+}
+
+/** One of several ways out. */
+export interface Choice {
+  keeps: string;
+  discards: string;
+  /** What is left to do, in this order. */
+  steps: Step[];
+  /** Now is the time to choose; otherwise it is shown only to those who chose it before. */
+  advised: boolean;
+}
+
+/** An action of a node, by the command that does the same. */
+export interface Step {
+  node: string;
+  action: string;
 }
 
 export interface Forecast {
@@ -78,6 +110,8 @@ export interface Acted {
 export interface Simulation {
   time_ms: number;
   speed: number;
+  /** The speed that the host of the simulation reaches; null if it is not known. */
+  reached: number | null;
   settings: Settings;
   link_up: boolean;
   nodes: SimulatedNode[];
@@ -155,7 +189,7 @@ export interface Group {
   queue: Queue | null;
   throttle: { waiting: number; refused: number; dropped: number };
   restoring?: { snapshot: string; left_bytes: number; failed?: string | null } | null;
-  answers: { writes: Times } | null;
+  answers: { writes: Times; flushes: Times } | null;
   lag: { bytes: number; seconds: number; writes: number };
   last_write_ms: number | null;
   peer: Peer | null;
@@ -210,6 +244,8 @@ export interface Peer {
   fault: string | null;
   only_there_bytes: number | null;
   last_write_ms: number | null;
+  /** The last connection that was refused because of its key. */
+  wrong_key?: { key: string; address: string; age_seconds: number } | null;
   link: { rtt_us: number } | null;
 }
 

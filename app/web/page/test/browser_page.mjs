@@ -5,29 +5,36 @@ import { Fake } from "./fake.mjs";
 import { Pair } from "./pair.mjs";
 
 const EXECUTABLE = process.env.HELIO_CHROMIUM ?? "/usr/bin/chromium";
-const ARGS = process.getuid?.() === 0 ? ["--no-sandbox"] : [];
+const ARGS = ["--disable-gpu", ...(process.getuid?.() === 0 ? ["--no-sandbox"] : [])];
+/** On a busy machine. */
+const WITHIN_MS = 20_000;
 /** The browser reports refused requests by itself; the page shows them. */
 const EXPECTED = /Failed to load resource: the server responded with a status of 4\d\d/;
 
+/** What `all.test.mjs` runs. */
+export const tests = [];
+export const test = (name, run) => void tests.push({ name, run });
+
+/** The one browser, as a promise. */
 let browser = null;
 
 export async function endBrowser() {
-  await browser?.close();
+  await (await browser)?.close();
   browser = null;
 }
 
 /** Opens the page of a pair; fails the test if the page logs an error or breaks the content security policy. */
 export async function open(test, { pair = {}, width = 1280, height = 900, scheme = "light", prepare = () => {}, script = () => {} } = {}) {
-  browser ??= await chromium.launch({ executablePath: EXECUTABLE, args: ARGS });
+  browser ??= chromium.launch({ executablePath: EXECUTABLE, args: ARGS });
   const fake = new Fake(new Pair(pair));
   prepare(fake.pair);
   await fake.listen();
-  const context = await browser.newContext({
+  const context = await (await browser).newContext({
     viewport: { width, height },
     colorScheme: scheme,
     reducedMotion: "reduce",
   });
-  context.setDefaultTimeout(8000);
+  context.setDefaultTimeout(WITHIN_MS);
   await context.addInitScript(script);
   const page = await context.newPage();
   const problems = [];
@@ -45,14 +52,23 @@ export async function open(test, { pair = {}, width = 1280, height = 900, scheme
   return { page, fake, pair: fake.pair, problems };
 }
 
+/** A clock of the page that can be put forward by `skip(page, ms)`; for `script` of `open`. */
+export function clock() {
+  const now = performance.now.bind(performance);
+  globalThis.skipped = 0;
+  performance.now = () => now() + globalThis.skipped;
+}
+
+export const skip = (page, ms) => page.evaluate((ms) => void (globalThis.skipped += ms), ms);
+
 /** Waits until `read` gives a value that passes. */
 export async function until(read, passes, what) {
-  const end = performance.now() + 8000;
+  const end = performance.now() + WITHIN_MS;
   let last;
   do {
     last = await read();
     if (passes(last)) return last;
-    await new Promise((done) => setImmediate(done));
+    await new Promise((done) => setTimeout(done, 10));
   } while (performance.now() < end);
   throw new Error(`${what}: still ${JSON.stringify(last)}`);
 }

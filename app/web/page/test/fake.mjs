@@ -76,6 +76,8 @@ export class Fake {
 
   live(response) {
     response.writeHead(200, { "content-type": "text/event-stream", "cache-control": "no-store" });
+    // A browser connects again at once.
+    response.write("retry: 20\n\n");
     this.streams.add(response);
     response.on("close", () => this.streams.delete(response));
     for (const happening of this.pair.happenings.slice(-200)) this.send("happening", happening, [response]);

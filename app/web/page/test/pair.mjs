@@ -6,6 +6,8 @@ import { forecasts, groupStatus, MIB, START_MS, WRITE_BYTES } from "./status.mjs
 
 export class Pair {
   constructor({ names = ["paris", "lyon"], group = "db", simulated = true } = {}) {
+    // So long that a page stays live on a busy machine.
+    this.interval_ms = 10_000;
     Object.assign(this, { group, simulated, time_ms: 0, speed: 1, link_up: true, sequence: 1, happenings: [] });
     this.settings = { rtt_ms: 20, rate_mbit: 100, loss_percent: 0, writes_per_second: 200, mode: "async" };
     this.nodes = names.map((name, at) => ({
@@ -34,7 +36,8 @@ export class Pair {
       full: false,
       lag_since: null,
     });
-    Object.assign(this, { snapshots: [], forecast: true, acts: [], confirm: true, extra: [], advice: [] });
+    Object.assign(this, { snapshots: [], forecast: true, acts: [], confirm: true, extra: [], advice: [], wrong_key: null });
+    Object.assign(this, { attachments: [], reached: null });
     this.judge("the daemon started");
   }
 
@@ -117,9 +120,8 @@ export class Pair {
         disk: "failed",
         fault: `${name}: the disk of volume data failed; served from ${this.other(node).name}`,
       });
-    if (press === "replace-disk") Object.assign(node, { disk: "sound", fault: null });
+    if (press === "replace-disk") Object.assign(node, { disk: "new" });
     if (press === "fail-flush") Object.assign(node, { fault: `${name}: a flush of the disk of volume data failed` });
-    if (press === "fail-over") this.failOver();
     if (press === "restart")
       Object.assign(this, new Pair({ names: this.nodes.map((it) => it.name), group: this.group }));
     this.judge(undefined);
@@ -130,8 +132,8 @@ export class Pair {
     if (node.role === "primary" && this.other(node).role === "primary") this.split = true;
   }
 
-  failOver() {
-    const down = this.nodes.find((it) => !it.running || it.role === "primary");
+  /** The other node becomes primary although this one may serve: each gets writes of its own. */
+  failOver(down) {
     const other = this.other(down);
     other.role = "primary";
     this.dirty += this.queue;
@@ -224,6 +226,8 @@ export class Pair {
       input: null,
       advised: false,
       common: true,
+      takes_over: false,
+      only_step: false,
       ...more,
     });
     const all = [];
@@ -270,7 +274,7 @@ export class Pair {
           "Demote",
           "Stop serving clients, and become secondary",
           "clients of this node are disconnected; no data is lost",
-          { common: false },
+          { common: this.split, advised: this.split },
         ),
       );
     } else {
@@ -280,7 +284,7 @@ export class Pair {
           "Promote",
           "Make this node the primary of the group",
           `writes that ${node.name} does not have would be lost; if there may be any, the daemon refuses, or asks again`,
-          { advised: !this.connected() && !this.split },
+          { advised: !this.connected() && !this.split, takes_over: !this.connected() },
         ),
       );
       all.push(
@@ -289,11 +293,11 @@ export class Pair {
           "Switch",
           "Change the roles of both nodes",
           "clients of the current primary are disconnected; no data is lost",
-          { common: this.connected() },
+          { common: this.connected(), takes_over: this.connected() },
         ),
       );
     }
-    if (this.split)
+    if (this.split && node.role === "secondary")
       all.push(
         offer(
           "resolve",
@@ -304,6 +308,21 @@ export class Pair {
         ),
       );
     return all;
+  }
+
+  /** In a split brain: whose writes are kept. */
+  choices() {
+    if (!this.split) return [];
+    return this.nodes.map((lost) => {
+      const kept = this.other(lost);
+      const steps = [
+        { node: lost.name, action: "demote" },
+        { node: lost.name, action: "resolve" },
+        { node: kept.name, action: "promote" },
+      ];
+      const left = ({ action }) => action === "resolve" || (action === "demote" ? lost : kept).role === (action === "demote" ? "primary" : "secondary");
+      return { keeps: kept.name, discards: lost.name, steps: steps.filter(left), advised: true };
+    });
   }
 
   /** `POST act`: the status and the body of its response. */
@@ -338,7 +357,7 @@ export class Pair {
     if (action === "switch") for (const it of this.nodes) it.role = it === node ? "primary" : "secondary";
     if (action === "demote") node.role = "secondary";
     if (action === "snapshot")
-      this.snapshots.push({ name: input, at_ms: this.now(), preserved_bytes: 65536, missing: null });
+      this.snapshots.push({ name: input, at_ms: this.now(), preserved_bytes: 65536, consistent: true, missing: null });
     if (action === "resolve") {
       this.split = false;
       Object.assign(node, { role: "secondary", only: 0 });
@@ -368,12 +387,12 @@ export class Pair {
     if (change.set) Object.assign(this.settings, change.set);
     if (change.speed !== undefined) this.speed = change.speed;
     if (change.press) this.press(change.press, change.node);
-    return [200, {}];
+    return [200, { message: change.press === "replace-disk" ? `${change.node} has a new, empty disk` : "" }];
   }
 
   view() {
     return {
-      interval_ms: 1000,
+      interval_ms: this.interval_ms,
       nodes: [...this.nodes.map((node) => this.nodeView(node)), ...this.extra],
       simulation: this.simulated ? this.simulation() : null,
     };
@@ -387,6 +406,7 @@ export class Pair {
     return {
       time_ms: this.time_ms,
       speed: this.speed,
+      reached: this.reached,
       settings: this.settings,
       link_up: this.link_up,
       clients,
@@ -413,7 +433,9 @@ export class Pair {
       [this.group]: {
         offers: error ? [] : this.offers(node),
         forecast: error || node !== this.primary() ? null : forecasts(this),
+        choices: error ? [] : this.choices(),
         snapshots: error ? [] : this.snapshots,
+        attachments: error ? [] : this.attachments.filter(({ on }) => on === node.name),
       },
     };
     return {

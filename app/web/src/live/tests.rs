@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::daemon::{Answer, Following, Looks};
+use crate::view::Choice;
 use crate::view::Forecast;
 use helio_api::GroupStatus;
 use serde_json::Value;
@@ -82,11 +83,17 @@ impl Guide for Others {
             input: None,
             advised: true,
             common: true,
+            takes_over: false,
+            only_step: false,
         };
         others.iter().map(offer).collect()
     }
 
     fn advised(&self, _text: &str, _status: &Status, _group: &GroupStatus) -> Vec<Offer> {
+        Vec::new()
+    }
+
+    fn choices(&self, _group: &GroupStatus, _others: &[&Status]) -> Vec<Choice> {
         Vec::new()
     }
 

@@ -20,7 +20,7 @@ use std::time::Duration;
 const WIDE: [u32; 2] = [1280, 800];
 const SOME: Load = Load { count: Some(200), ..Load::PLAIN };
 const PATIENCE: Duration = Duration::from_secs(30);
-/// On a busy machine; they take 40 s.
+/// On a busy machine; they take 20 s.
 const OWN_TESTS_WITHIN: Duration = Duration::from_secs(240);
 
 /// A pair in sync behind a relay, of which paris is primary.
@@ -67,6 +67,14 @@ fn does(page: &mut Browser, button: &str, label: &str) {
 fn does_nevertheless(page: &mut Browser, button: &str, label: &str) {
     does(page, button, label);
     page.see(&["Data may be lost", "Type the name of the group"]);
+    page.fill("Type the name of the group to confirm: db", "db");
+    page.click(&format!("Do it nevertheless: {label}"));
+}
+
+/// Does in a simulated pair, which no terminal reaches, what may lose data.
+fn does_simulated(page: &mut Browser, button: &str, label: &str) {
+    page.click(button);
+    page.click(&format!("Do it: {label}"));
     page.fill("Type the name of the group to confirm: db", "db");
     page.click(&format!("Do it nevertheless: {label}"));
 }
@@ -131,11 +139,18 @@ fn a_split_brain_is_healed_with_the_page_alone() {
     SOME.run(&pair, "lyon", &dice.fork(3), &book);
 
     relay.control().heal();
-    page.see(&["SPLIT BRAIN", "choose the node to discard"]);
+    page.see(&[
+        "SPLIT BRAIN",
+        "Keep the writes of lyon, discard those of paris",
+        "Keep the writes of paris, discard those of lyon",
+        "only on paris: at most",
+        "only on lyon: at most",
+    ]);
     picture(&mut page, "split-brain");
     does(&mut page, "demote on paris", "demote");
     wait(&pair, "paris", "its demotion", |shown| shown["role"] == "secondary");
-    page.see(&["resolve --discard paris on paris"]);
+    page.see(&["resolve --discard paris on paris", "Choose again"]);
+    page.see_none(&["discard those of lyon"]);
     does_nevertheless(&mut page, "resolve --discard paris on paris", "resolve --discard paris");
     page.see(&["were saved in"]);
     wait_level(&pair, "lyon");
@@ -213,10 +228,71 @@ fn a_newcomer_cuts_a_simulated_link_and_fails_over() {
     page.see(&["OK: db", "First steps: 2 of 5 done"]);
     page.click("Kill paris");
     page.see(&["paris: down"]);
-    page.click("Fail over");
+    page.click("Fail over to lyon");
+    page.click("Do it: promote");
+    page.click("promote --force on lyon");
+    page.click("Do it: promote --force");
+    page.fill("Type the name of the group to confirm: db", "db");
+    page.click("Do it nevertheless: promote --force");
     page.see(&["lyon: serves the clients"]);
     page.click("Start paris");
     page.see(&["paris: running"]);
+    assert_eq!(page.faults(), Vec::<String>::new());
+}
+
+#[test]
+fn either_way_out_of_a_split_brain_can_be_gone_to_its_end() {
+    require!("node", "chromium", "playwright-core");
+    let dashboard = Dashboard::simulated(&["--seed", "3"]);
+    let mut page = Browser::start();
+    assert_eq!(page.open(&dashboard.url, WIDE, "light"), 200);
+    page.see(&["OK: db", "Simulation"]);
+    page.click("5×");
+    page.click("Cut the link");
+    page.see(&["AT RISK: db"]);
+    page.click("Kill paris");
+    page.see(&["paris: down"]);
+    does_simulated(&mut page, "promote --force on lyon", "promote --force");
+    page.see(&["lyon: serves the clients"]);
+    page.click("Restore the link");
+    page.click("Start paris");
+    // lyon, which serves, is the node to discard: its peer becomes primary in a step of its own.
+    page.see(&["SPLIT BRAIN: db", "Keep the writes of paris, discard those of lyon"]);
+    page.click("demote on lyon");
+    page.click("Do it: demote");
+    page.see(&["Choose again"]);
+    page.see_none(&["do not promote paris"]);
+    does_simulated(&mut page, "resolve --discard lyon on lyon", "resolve --discard lyon");
+    page.click("promote on paris");
+    page.click("Do it: promote");
+    page.see(&["OK: db", "paris: serves the clients"]);
+    page.see_none(&["Choose again"]);
+    assert_eq!(page.faults(), Vec::<String>::new());
+}
+
+#[test]
+fn a_newcomer_loses_one_disk_and_then_both() {
+    require!("node", "chromium", "playwright-core");
+    let dashboard = Dashboard::simulated(&["--seed", "4"]);
+    let mut page = Browser::start();
+    assert_eq!(page.open(&dashboard.url, WIDE, "dark"), 200);
+    page.see(&["OK: db", "Simulation"]);
+    page.click("5×");
+    page.click("Fail the disk of lyon");
+    page.see(&["DISK FAILED: db"]);
+    page.click("Replace the disk of lyon");
+    page.see(&["lyon has a new, empty disk", "copies the data from paris", "disk new and empty"]);
+    does_simulated(&mut page, "member replace on lyon", "member replace");
+    page.see(&["OK: db"]);
+    page.see_none(&["disk new and empty"]);
+    for node in ["lyon", "paris"] {
+        page.click(&format!("Fail the disk of {node}"));
+    }
+    page.see(&["Both disks were lost"]);
+    page.see_none(&["do on paris", "do on lyon"]);
+    page.click("New pair");
+    page.see(&["OK: db"]);
+    page.see_none(&["Both disks were lost"]);
     assert_eq!(page.faults(), Vec::<String>::new());
 }
 

@@ -2,11 +2,8 @@
 // What a person sees, and what the keyboard does: the built page in a browser, with a fake pair behind it.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { after, test } from "node:test";
 import { Pair } from "./pair.mjs";
-import { button, changing, endBrowser, legend, open, reads, shows, title, titled, until } from "./browser_page.mjs";
-
-after(endBrowser);
+import { button, changing, clock, legend, open, reads, shows, skip, test, title, titled, until } from "./browser_page.mjs";
 
 /** A row of facts by its label. */
 const fact = (page, label) =>
@@ -104,12 +101,18 @@ test("a split brain is resolved by the advised button, after a confirmation", as
   const { page, fake, pair } = await open(t);
   fake.tick(2);
   pair.press("kill", "paris");
-  pair.press("fail-over");
+  pair.failOver(pair.nodes[0]);
   pair.press("start", "paris");
   fake.tick(3);
   await titled(page, "SPLIT BRAIN: db · helio");
   assert.match(await fact(page, "only lyon").textContent(), /^at most .* MiB, last write/);
   assert.match(await page.locator(".topology li").nth(2).textContent(), /^link: refused/);
+  const paris = page.getByRole("group", { name: "Keep the writes of lyon, discard those of paris" });
+  assert.match(await paris.textContent(), /only on paris: at most .* MiB, last write/);
+  assert.equal(await page.getByRole("group", { name: "Keep the writes of paris, discard those of lyon" }).count(), 1);
+  assert.deepEqual(await paris.getByRole("button").allTextContents(), ["Demote on paris"]);
+  await button(paris, "Demote on paris").click();
+  await button(page, "Do it: Demote").click();
   await button(page, "Discard paris on paris").click();
   const dialog = page.getByRole("dialog", { name: "Discard paris: db on paris" });
   await dialog.waitFor();
@@ -117,7 +120,9 @@ test("a split brain is resolved by the advised button, after a confirmation", as
   assert.match(await dialog.textContent(), /helio resolve db --discard paris/);
   await button(dialog, "Do it: Discard paris").click();
   await shows(page, "resolve of db on paris: done");
-  assert.deepEqual(pair.acts, [{ node: 0, group: "db", action: "resolve", input: null, confirmed: false }]);
+  const request = { node: 0, group: "db", input: null, confirmed: false };
+  assert.deepEqual(pair.acts, ["demote", "resolve"].map((action) => ({ ...request, action })));
+  assert.equal(await page.locator(".ways:visible").count(), 0);
   fake.tick(3);
   await titled(page, "OK: db · helio");
 });
@@ -208,9 +213,13 @@ test("an update keeps focus, an open list and an open dialog; an action that is 
 });
 
 test("a page that receives nothing says so, keeps the last values, and is live again", async (t) => {
-  const { page, fake, pair, problems } = await open(t, {});
+  const { page, fake, pair, problems } = await open(t, {
+    script: clock,
+    prepare: (pair) => Object.assign(pair, { interval_ms: 1000 }),
+  });
   fake.tick(3);
   await shows(page, "OK: db");
+  await skip(page, 3000);
   const live = page.locator("#live");
   await reads(live, /^no response for [3-9] s$/);
   assert.equal(await title(page), "NOT LIVE, last OK: db · helio");
@@ -328,6 +337,28 @@ test("when volumes were verified, a restore, and writes at the full queue are ro
   await reads(fact(page, "dropped"), "2 times: the queue was full, and only dirty regions were recorded");
 });
 
+test("flushes, attached devices, a peer with another key and an inconsistent snapshot are shown", async (t) => {
+  const { page, fake, pair } = await open(t);
+  changing(pair, "status", (status, { role }) => {
+    if (role === "primary") status.groups[0].answers.flushes = { count: 12, p50_us: 900, p99_us: 15_000, most_us: 20_000 };
+    return status;
+  });
+  const device = { group: "db", volume: "data", reason: null, via: "ublk", read_only: false, path: "/dev/helio/db/data" };
+  pair.attachments = [
+    { ...device, on: "paris", state: "attached", used_by: ["postgres (812)"] },
+    { ...device, on: "lyon", state: "waiting", reason: "lyon is secondary", used_by: [] },
+  ];
+  pair.wrong_key = { key: "KEY", address: "10.0.0.9:4242", age_seconds: 7 };
+  const snapshot = { name: "one", at_ms: pair.now(), preserved_bytes: 65536, missing: null };
+  pair.snapshots = [{ ...snapshot, consistent: false }];
+  fake.tick(1);
+  await reads(fact(page, "flushes"), "12 flushes, p50 900 µs, p99 15.0 ms");
+  await reads(fact(page, "attached on paris"), "data at /dev/helio/db/data, used by postgres (812)");
+  await reads(fact(page, "attached on lyon"), "data: waiting, lyon is secondary");
+  await reads(fact(page, "refused by paris"), "10.0.0.9:4242 connected 7 s ago with a key that is not the one of lyon: KEY");
+  await reads(page.locator(".snapshots td").last(), "64 KiB on paris, inconsistent; 64 KiB on lyon, inconsistent");
+});
+
 test("no node responds: the verdict is not known", async (t) => {
   const { page, fake, pair } = await open(t);
   for (const node of pair.nodes) node.running = false;
@@ -359,57 +390,4 @@ test("a node that only its peer can see is marked as such, and groups of the sam
     "bergen",
   );
   assert.equal(await page.locator("#overview a").count(), 2);
-});
-
-test("the controls of a simulation send what they say", async (t) => {
-  const { page, fake, pair } = await open(t);
-  await page.getByLabel("Round trip").focus();
-  await page.keyboard.press("End");
-  await until(
-    () => pair.settings.rtt_ms,
-    (now) => now === 1000,
-    "the round trip",
-  );
-  assert.equal(await page.getByLabel("Round trip").getAttribute("aria-valuetext"), "1000 ms");
-  await page.getByLabel("Mode").selectOption("sync");
-  await until(
-    () => pair.settings.mode,
-    (now) => now === "sync",
-    "the mode",
-  );
-  await button(page, "Pause").click();
-  await reads(page.locator("#live"), "paused");
-  await button(page, "20×").click();
-  await until(
-    () => pair.speed,
-    (now) => now === 20,
-    "the speed",
-  );
-  await page.getByLabel("Client writes").focus();
-  await page.keyboard.press("End");
-  await shows(page, "cannot set writes_per_second: 1500 is the most");
-  await button(page, "Kill paris").click();
-  await button(page, "Fail over").click();
-  fake.tick(3);
-  await button(page, "Start paris").waitFor();
-  await reads(page.locator(".guide li").nth(3), /Done\.$/);
-});
-
-test("a new pair begins with empty plots and without the events of the last one", async (t) => {
-  const { page, fake, pair } = await open(t);
-  fake.tick(20);
-  pair.press("cut");
-  fake.tick(2);
-  const items = page.locator(".timeline li");
-  await until(
-    () => items.count(),
-    (count) => count === 2,
-    "events",
-  );
-  await button(page, "New pair").click();
-  fake.tick(3);
-  await titled(page, "OK: db · helio");
-  assert.equal(await items.count(), 0);
-  await shows(page, "Nothing happened yet.");
-  await shows(page, /^virtual time 3 s/);
 });

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// All tests, in one browser and several at a time: most of their time is spent waiting for it. Some of them:
+// `node --test --test-name-pattern=TEXT test/all.test.mjs`.
+import { after, describe, it } from "node:test";
+import { endBrowser, tests } from "./browser_page.mjs";
+import "./dialog.mjs";
+import "./form.mjs";
+import "./page.mjs";
+import "./plots.mjs";
+import "./simulation.mjs";
+import "./view.mjs";
+import "./ways.mjs";
+
+after(endBrowser);
+
+describe("the page", { concurrency: 4 }, () => {
+  for (const { name, run } of tests) it(name, run);
+});

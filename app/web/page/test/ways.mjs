@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// A choice of the writes that are kept: what each loses, its steps in their order, and its end.
+import assert from "node:assert/strict";
+import { button, changing, open, reads, shows, test, until } from "./browser_page.mjs";
+
+const way = (page, kept, lost) =>
+  page.getByRole("group", { name: `Keep the writes of ${kept}, discard those of ${lost}`, exact: true });
+const steps = async (way) => (await way.getByRole("listitem").allTextContents()).join("; ");
+
+/** Does the step with that button, and waits for the message. */
+async function does(page, label, node) {
+  await button(page, `${label} on ${node}`).click();
+  await button(page, `Do it: ${label}`).click();
+  await page.getByRole("dialog").waitFor({ state: "detached" });
+}
+
+function split(pair) {
+  pair.press("kill", "paris");
+  pair.failOver(pair.nodes[0]);
+  pair.press("start", "paris");
+}
+
+/** Choices with all three steps, of which the fake pair itself offers the actions. */
+function threeSteps(pair, advised) {
+  pair.confirm = false;
+  changing(pair, "choices", () =>
+    [
+      ["paris", "lyon"],
+      ["lyon", "paris"],
+    ].map(([keeps, discards]) => ({
+      keeps,
+      discards,
+      advised: advised(),
+      steps: [
+        { node: discards, action: "demote" },
+        { node: discards, action: "resolve" },
+        { node: keeps, action: "promote" },
+      ],
+    })),
+  );
+  changing(pair, "offers", (offers, node) => {
+    const make = (action) => ({
+      ...{ action, label: action, command: `helio ${action} db`, effect: action, stake: "", input: null, takes_over: false },
+      ...{ advised: advised(), common: false, only_step: true },
+    });
+    return [...offers.filter(({ label }) => label === "Snapshot"), ...["demote", "resolve", "promote"].map(make)];
+  });
+}
+
+test("two ways out are shown with what each loses; only the first step of each can be done", async (t) => {
+  const { page, fake, pair } = await open(t);
+  fake.tick(2);
+  split(pair);
+  threeSteps(pair, () => true);
+  fake.tick(2);
+  await shows(page, "SPLIT BRAIN: db");
+  await way(page, "paris", "lyon").waitFor();
+  const paris = way(page, "lyon", "paris");
+  assert.equal(await steps(paris), "demote on paris; resolve on paris; promote on lyon");
+  assert.match(await paris.locator("p").textContent(), /^only on paris: at most .*iB, last write 21:30:0\dZ$/);
+  assert.deepEqual(
+    await paris.getByRole("button").evaluateAll((all) => all.map((it) => it.disabled)),
+    [false, true, true],
+  );
+  // The choice stands in the place of the texts, and its steps are no other actions.
+  assert.equal(await page.locator(".next .what:visible").count(), 0);
+  assert.equal(await page.locator(".node-actions").getByText("resolve").count(), 0);
+});
+
+test("a way that was begun is shown until its end, although the nodes advise something else in between", async (t) => {
+  let advised = true;
+  const { page, fake, pair } = await open(t);
+  fake.tick(2);
+  split(pair);
+  threeSteps(pair, () => advised);
+  fake.tick(1);
+  await does(page, "demote", "lyon");
+  advised = false;
+  pair.next = () => "`helio promote db` on lyon; do not promote paris";
+  fake.tick(1);
+  const kept = way(page, "paris", "lyon");
+  await until(() => steps(kept), (text) => text === "resolve on lyon; promote on paris", "the steps that are left");
+  assert.equal(await way(page, "lyon", "paris").count(), 0);
+  assert.equal(await page.locator(".next .what:visible").count(), 0);
+  await does(page, "resolve", "lyon");
+  await until(() => steps(kept), (text) => text === "promote on paris", "the last step");
+  await button(page, "Choose again").click();
+  await page.locator(".next .what:visible").first().waitFor();
+  assert.equal(await kept.count(), 0);
+});
+
+test("a way ends when nothing of it is left", async (t) => {
+  const { page, fake, pair } = await open(t);
+  fake.tick(2);
+  split(pair);
+  threeSteps(pair, () => pair.split);
+  fake.tick(1);
+  for (const [label, node] of [
+    ["demote", "paris"],
+    ["resolve", "paris"],
+    ["promote", "lyon"],
+  ]) {
+    await does(page, label, node);
+  }
+  await page.locator(".choice").waitFor({ state: "hidden" });
+});
+
+test("a step on a node that cannot be asked is its command", async (t) => {
+  const { page, fake, pair } = await open(t);
+  fake.tick(2);
+  split(pair);
+  threeSteps(pair, () => true);
+  changing(pair, "view", (view) => ({ ...view, nodes: [view.nodes[0]] }));
+  fake.tick(1);
+  const lyon = way(page, "paris", "lyon");
+  await until(() => steps(lyon), (text) => text === "demote on lyon; resolve on lyon; promote on paris", "the commands");
+  assert.deepEqual(await lyon.getByRole("button").allTextContents(), ["promote on paris"]);
+  await reads(lyon.locator("code").first(), "demote");
+});
