@@ -36,7 +36,7 @@ const nameOf = ({ choice }: Way): string => choice.discards;
 
 /**
  * The ways out of which one is chosen: what each loses, and its steps. Only the first step that is left can be done. Once a step of one
- * is done, that one is shown until its steps are done or it is given up: between two steps, the nodes may advise something else.
+ * is done, that one is shown until a node follows the other one or it is given up: between two steps, the nodes may advise something else.
  */
 class Ways {
   private readonly list = el("ul", { class: "ways", "aria-label": "Choose one" });
@@ -56,9 +56,9 @@ class Ways {
     });
     this.rows = new Rows(this.list, () => {
       const heading = id();
-      const [title, loses, list] = [el("h3", { id: heading }), el("p"), el("ol")];
+      const [title, loses, list, end] = [el("h3", { id: heading }), el("p"), el("ol"), el("p")];
       const steps = new Rows<Left>(list, () => stepRow(ask));
-      const root = el("li", { role: "group", "aria-labelledby": heading }, title, loses, list);
+      const root = el("li", { role: "group", "aria-labelledby": heading }, title, loses, list, end);
       return {
         root,
         update: ({ way, merged }) => {
@@ -70,6 +70,8 @@ class Ways {
             return [keyOf(step), { step, asked: offer && { index, node: step.node, group: merged.name, offer, waits: at > 0, done } }];
           });
           steps.update(left);
+          setText(end, left.length === 0 ? "All steps are done; the nodes connect." : "");
+          setHidden(end, left.length > 0);
         },
       };
     });
@@ -94,8 +96,7 @@ class Ways {
 
   /** Whether a way was begun: nothing else is advised until its end. */
   update(merged: Merged): boolean {
-    if (merged.sides.some(responds) && !merged.ways.some((way) => this.begun?.name === nameOf(way) && this.left(way).length > 0))
-      this.begun = null;
+    if (merged.sides.some(responds) && !merged.ways.some((way) => this.begun?.name === nameOf(way))) this.begun = null;
     const ways = this.shown(merged);
     setHidden(this.root, ways.length === 0);
     setHidden(this.again, this.begun === null);
@@ -167,6 +168,7 @@ export class Next {
     const isIdleNow = merged.word === "ok" && merged.next.every(({ text }) => isIdle(text));
     this.merged = merged;
     setHidden(this.list, this.ways.update(merged) || isIdleNow);
+    setHidden(this.root, this.list.hasAttribute("hidden") && this.ways.root.hasAttribute("hidden"));
     this.rows.update(merged.next.map((advised, at) => [`${at} ${advised.nodes.join("\n")}`, { advised, group: merged.name }]));
   }
 }

@@ -297,7 +297,7 @@ export class Pair {
         ),
       );
     }
-    if (this.split && node.role === "secondary")
+    if (this.split)
       all.push(
         offer(
           "resolve",

@@ -47,12 +47,14 @@ fn opened(dashboard: &Dashboard, scheme: &str) -> Browser {
 fn picture(page: &mut Browser, name: &str) {
     let images = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/images");
     if std::env::var_os("HELIO_REWRITE").is_some() {
+        page.run("scrollTo(0, 0)");
         page.shot(&images.join(format!("dashboard-{name}.png")));
     }
 }
 
-/// What the plots look like.
+/// What the plots look like; what is not on the screen is not drawn.
 fn plots(page: &mut Browser) -> Value {
+    page.run("document.querySelector('.plots').scrollIntoView()");
     page.run("[...document.querySelectorAll('canvas')].map((canvas) => canvas.toDataURL())")
 }
 
