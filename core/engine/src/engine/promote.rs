@@ -169,6 +169,12 @@ impl View<'_> {
     /// # Errors
     /// What is in the way.
     pub fn may_promote(&self, force: bool, restore: bool) -> Result<(), Refusal> {
+        self.may_lead_from_copy(restore)?;
+        self.may_break_with(force)
+    }
+
+    /// Whether this node has a copy that it may lead from, whatever its peer does.
+    pub(crate) fn may_lead_from_copy(&self, restore: bool) -> Result<(), Refusal> {
         self.local.members().may_lead(self.turn.config())?;
         self.may_lead_from_suspect()?;
         if !self.record.superblock().consistent {
@@ -183,7 +189,7 @@ impl View<'_> {
         if let Some((volume, fault)) = self.standing.failed() {
             return Err(self.volume_refusal(volume, fault));
         }
-        self.may_break_with(force)
+        Ok(())
     }
 
     /// Whether a peer that serves and is connected is in the way. One of which nothing came for longer than its pings take
@@ -324,6 +330,11 @@ impl View<'_> {
                     Refusal::no_complete_copy(group, peer)
                 }
                 _ => self.neither_has_everything().unwrap_or_else(|| {
+                    if self.standing.is(Following::Returning) {
+                        return format!(
+                            "`helio promote {group}` on {peer}, which then copies what this node lacks"
+                        );
+                    }
                     format!(
                         "wait for the resync from {peer} to end; until then this node cannot become primary"
                     )

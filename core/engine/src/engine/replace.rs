@@ -7,7 +7,7 @@ use crate::refusal::Refusal;
 use crate::role::{Following, Leading, Stage, busy, recording};
 use crate::show::view::View;
 use alloc::format;
-use helio_units::{State, VolumeIndex};
+use helio_units::{Role, State, VolumeIndex};
 
 impl View<'_> {
     /// Whether another disk may take the place of that volume's now: nothing is issued to the one there, and nothing will
@@ -28,6 +28,11 @@ impl View<'_> {
         match self.standing.stage() {
             Stage::Leading(Leading::Primary) => self.may_replace_leading(volume)?,
             Stage::Following(Following::Secondary) => self.may_replace_following(volume)?,
+            // It was primary, and may have writes that its peer lacks: nothing is overwritten before the peer is primary.
+            Stage::Following(Following::Returning) => {
+                self.may_lead_from_copy(false)?;
+                return Err(self.not_lost(volume));
+            }
             _ => return Err(busy()),
         }
         // A follower begins anew as a whole, a primary's other volumes go on.
@@ -117,8 +122,26 @@ impl View<'_> {
         Ok(())
     }
 
+    /// A secondary is on another disk than its record names, and copies everything to it without a replacement.
+    fn is_copied_to(&self, what: &str) -> Refusal {
+        let Config { group, peer, autosync, .. } = self.turn.config();
+        let hint = if self.peer_role() == Some(Role::Secondary) {
+            format!("`helio promote {group}` on {peer}, which then copies everything to this disk")
+        } else if *autosync {
+            format!(
+                "nothing; {peer} copies everything to this disk when it is connected as primary"
+            )
+        } else {
+            format!("`helio resync {group}` on {peer}, which copies everything to this disk")
+        };
+        Refusal::new("disk-in-use", format!("{group}: {what}; it is used in its place"), hint)
+    }
+
     /// The disk of a volume is in use.
     fn not_lost(&self, volume: VolumeIndex) -> Refusal {
+        if let Some(what) = self.local.members().fault() {
+            return self.is_copied_to(&what);
+        }
         let (group, peer) = (&self.turn.config().group, &self.turn.config().peer);
         let name = self.turn.config().name_of(volume);
         let faulted = self.standing.primary().and_then(Primary::fault);

@@ -4,7 +4,7 @@
 use crate::config::Config;
 use crate::follow::follower::Follower;
 use crate::refusal::Refusal;
-use crate::role::Standing;
+use crate::role::{Following, Standing};
 use alloc::format;
 use alloc::string::String;
 use helio_stack::StoreFault;
@@ -47,6 +47,12 @@ impl Standing {
             // A secondary stopped using the disk: it opens it again when its daemon starts.
             format!(
                 "{repair} on {node}, then restart its daemon; or `helio member replace {group}/{volume}` on {node}"
+            )
+        } else if self.is(Following::Returning) {
+            format!(
+                "`helio promote {group}` on {peer}, then `helio member replace {group}/{volume}` on {node}; or {repair} on \
+                 {node}, then restart its daemon",
+                peer = config.peer
             )
         }
     }

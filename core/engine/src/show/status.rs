@@ -591,7 +591,7 @@ impl View<'_> {
         }
     }
 
-    pub(super) fn peer_role(&self) -> Option<Role> {
+    pub(crate) fn peer_role(&self) -> Option<Role> {
         let peer = self.peer.session().peer()?;
         Some(if peer.serving { Role::Primary } else { Role::Secondary })
     }

@@ -13,6 +13,8 @@ use std::sync::Arc;
 
 const SOME: Load = Load { count: Some(300), ..Load::PLAIN };
 const SIZE: Bytes = Bytes::mib(16);
+const REPLACE: [&str; 4] = ["member", "replace", "db/data", "--yes"];
+const PROMOTE: &str = "`helio promote db` on lyon";
 
 /// A pair in sync that replicates from paris, written to.
 #[track_caller]
@@ -81,6 +83,11 @@ fn a_primary_with_another_disk_serves_nobody_until_its_peer_has_brought_it_level
         assert!(said.contains(word), "{word}: {said}");
     }
 
+    let said = pair.helio("paris", &REPLACE).expect_failure();
+    for word in ["a volume is on another disk", &member.display().to_string(), PROMOTE] {
+        assert!(said.contains(word), "{word}: {said}");
+    }
+
     // The right disk is the right one again, and nothing was recorded meanwhile.
     pair.daemon("paris").terminate();
     fs::rename(&aside, &member).expect("both are in one folder");
@@ -91,8 +98,28 @@ fn a_primary_with_another_disk_serves_nobody_until_its_peer_has_brought_it_level
     swap(&member);
     pair.start("paris");
     wait(&pair, "lyon", "the peer", |status| status["peer"]["connection"] == "connected");
+    let said = pair.helio("paris", &REPLACE).expect_failure();
+    assert!(said.contains(PROMOTE), "{said}");
     pair.helio("lyon", &["promote", "db"]).expect_success();
     all_is_there(&pair, "lyon", &book);
+    let said = pair.helio("paris", &REPLACE).expect_failure();
+    assert!(said.contains("did not fail"), "the promotion was all that was needed: {said}");
+}
+
+#[test]
+fn a_secondary_with_another_disk_needs_no_command_and_a_replacement_says_so() {
+    let dice =
+        Dice::of_test("a_secondary_with_another_disk_needs_no_command_and_a_replacement_says_so");
+    let (mut pair, book) = written(&dice);
+    pair.daemon("lyon").terminate();
+    pair.daemon("paris").terminate();
+    swap(&pair.member("lyon", "data"));
+    pair.start("lyon");
+    wait(&pair, "lyon", "the fault", is_foreign);
+    let said = pair.helio("lyon", &REPLACE).expect_failure();
+    assert!(said.contains("nothing; paris copies everything to this disk"), "{said}");
+    pair.start("paris");
+    all_is_there(&pair, "paris", &book);
 }
 
 #[test]

@@ -119,6 +119,83 @@ fn a_node_that_starts_on_another_disk_than_its_record_names_reports_it_once() {
     assert_eq!((warnings(), warnings()), (1, 0));
 }
 
+/// A node that starts on disk six, of which its record says that it was this one.
+fn started(role: Role, disk: u128) -> Desk {
+    let new = Superblock::new("db", "paris", [SIZE.0].into());
+    found(Superblock { role, lineage: generation(1), members: [disk].into(), ..new })
+}
+
+/// A node that starts on disk six with that record.
+fn found(record: Superblock) -> Desk {
+    let found = MemberFound { identity: 6, block: 512, shown: String::from("disk six") };
+    let mut desk = Desk::new(config());
+    let durable = Durable { members: [found].into(), ..durable(record) };
+    desk.engine = Engine::new(config(), durable, 1, 1, Moment::ZERO);
+    desk
+}
+
+#[test]
+fn on_a_former_primary_whose_disk_was_exchanged_the_refusal_names_the_disk_and_the_promotion() {
+    let mut desk = started(Role::Primary, 5);
+    for connected in [false, true] {
+        if connected {
+            desk.meet(hello(generation(1), true));
+        }
+        assert_eq!(desk.engine.view().standing(), "returning");
+        let refusal =
+            desk.engine.view().may_replace(DISK).expect_err("it may hold the last writes");
+        assert_eq!((refusal.code, refusal.retry), ("another-disk", false));
+        assert!(refusal.text.contains("disk six"), "{refusal:?}");
+        assert!(refusal.hint.contains("`helio promote db` on lyon"), "{refusal:?}");
+    }
+}
+
+#[test]
+fn on_a_former_primary_whose_disk_failed_the_refusal_names_the_promotion_before_the_replacement() {
+    let mut desk = started(Role::Primary, 6);
+    let refused = |desk: &Desk| desk.engine.view().may_replace(DISK).expect_err("refused");
+    assert_eq!(refused(&desk).code, "disk-in-use", "{:?}", refused(&desk));
+    let follower = desk.engine.standing.follower_mut().expect("it does not lead");
+    follower.stop_applying(DISK, StoreFault::Io);
+    let refusal = refused(&desk);
+    assert_eq!(refusal.code, "volume-failed");
+    assert!(refusal.hint.starts_with("`helio promote db` on lyon, then `helio member replace"));
+}
+
+#[test]
+fn on_a_former_primary_that_was_served_from_its_peer_the_refusal_names_the_promotion() {
+    let new = Superblock::new("db", "paris", [SIZE.0].into());
+    let desk = found(Superblock {
+        role: Role::Primary,
+        lineage: generation(1),
+        members: [6].into(),
+        consistent: false,
+        ..new
+    });
+    let refusal = desk.engine.view().may_replace(DISK).expect_err("its peer has everything");
+    assert_eq!((refusal.code, refusal.retry), ("needs-sync", false));
+    assert!(refusal.hint.starts_with("`helio promote db` on lyon"), "{refusal:?}");
+}
+
+#[test]
+fn a_secondary_whose_disk_was_exchanged_is_copied_to_without_a_replacement() {
+    let mut desk = started(Role::Secondary, 5);
+    let refused = |desk: &Desk| desk.engine.view().may_replace(DISK).expect_err("refused");
+    let refusal = refused(&desk);
+    assert_eq!(refusal.code, "disk-in-use");
+    assert!(refusal.text.contains("disk six"), "{refusal:?}");
+    assert!(refusal.hint.starts_with("nothing; lyon copies everything"), "{refusal:?}");
+    desk.meet(hello(generation(1), true));
+    assert!(refused(&desk).hint.starts_with("`helio promote db` on lyon"), "{:?}", refused(&desk));
+    desk.lose_link();
+    let newer = generation(1).fork(Generation { number: 2, tag: 2 }, Sequence::ZERO);
+    desk.meet(Hello { serving: true, role: Role::Primary, ..hello(newer, true) });
+    desk.hear(Message::Start(Start { whole: true, ..start(newer, 1, false) }));
+    desk.save_all();
+    let refusal = refused(&desk);
+    assert!(refusal.text.contains("did not fail"), "the record names the disk now: {refusal:?}");
+}
+
 #[test]
 fn the_disk_of_a_secondary_that_may_hold_writes_of_its_own_is_not_replaced() {
     for (wrote, alone) in [(false, false), (true, false), (false, true)] {
