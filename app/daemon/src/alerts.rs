@@ -4,7 +4,8 @@
 //! ```text
 //!   quiet ──beyond the bound for a time──> raised ──below the lower bound for a time──> quiet
 //! ```
-//! Between the two bounds an alert stays as it is. A restart of the daemon begins with quiet alerts.
+//! Between the two bounds an alert stays as it is. A restart of the daemon begins with quiet alerts. If an error stops the group, alerts
+//! about figures of a primary end. That protection is lost does not: its end would say that the data is protected again.
 
 use crate::config::{Alert, AlertsConfig};
 use helio_engine::{View, Words};
@@ -131,6 +132,14 @@ impl Alerts {
     /// Whether the alert began and did not end.
     pub(crate) fn is_raised(&self, alert: Alert) -> bool {
         self.tracks[alert as usize].raised
+    }
+
+    /// An error stopped the group, and nobody looks again. Returns the alerts that end.
+    pub(crate) fn stop(&mut self) -> Vec<Alert> {
+        let ends = |alert: &Alert| self.is_raised(*alert) && *alert != Alert::ProtectionLost;
+        let ended: Vec<Alert> = Alert::ALL.into_iter().filter(ends).collect();
+        ended.iter().for_each(|alert| self.tracks[*alert as usize] = Track::default());
+        ended
     }
 
     /// Takes a look. Returns the alerts that begin or end.

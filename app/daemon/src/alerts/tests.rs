@@ -250,3 +250,16 @@ fn an_edge_says_why() {
         assert_eq!(found, expected);
     }
 }
+
+#[test]
+fn an_error_that_stops_the_group_ends_alerts_of_a_primary_and_not_that_protection_is_lost() {
+    let mut alerts = Alerts::default();
+    let bad = Sample { verdict: Verdict::AtRisk, ..lag(99) };
+    (0..20).for_each(|second| {
+        alerts.look(bad, &BOUNDS, "lyon", Moment::ZERO + EVERY * second);
+    });
+    assert!([Alert::LagAbove, Alert::ProtectionLost].iter().all(|alert| alerts.is_raised(*alert)));
+    assert_eq!(alerts.stop(), [Alert::LagAbove]);
+    assert!(alerts.is_raised(Alert::ProtectionLost) && !alerts.is_raised(Alert::LagAbove));
+    assert_eq!(alerts.stop(), [], "each ends once");
+}

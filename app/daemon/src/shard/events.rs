@@ -46,11 +46,25 @@ impl Watch {
         self.alerts.push(Alerts::default());
     }
 
-    /// A group is not served any more.
-    pub(crate) fn failed(&self, name: &str, failures: &Failures, clock: &Clock) {
-        if let Some(failed) = failures.get(name) {
-            let (key, fields) = failed::event(&failed);
-            self.hub.tell(clock.wall(clock.now()), key, fields, Some(failed.reason));
+    /// A group is not served any more. Nothing but its names is used of it.
+    pub(crate) fn failed(
+        &mut self,
+        index: usize,
+        group: &Group,
+        failures: &Failures,
+        clock: &Clock,
+    ) {
+        let Some(failed) = failures.get(&group.name) else { return };
+        let ((key, mut fields), at) = (failed::event(&failed), clock.wall(clock.now()));
+        let alerts = &mut self.alerts[index];
+        let flag = |alert: Alert, raised| (alert.field().to_owned(), Value::Flag(raised));
+        fields.extend(Alert::ALL.map(|alert| flag(alert, alerts.is_raised(alert))));
+        self.hub.tell(at, key.clone(), fields.clone(), Some(failed.reason.clone()));
+        for alert in alerts.stop() {
+            let why = format!("the group is not served on this node: {}", failed.reason);
+            log(group, (alert, false), &why);
+            fields.extend([flag(alert, false)]);
+            self.hub.tell(at, key.clone(), fields.clone(), Some(why));
         }
     }
 

@@ -102,7 +102,7 @@ impl<D: Driver> Shard<D> {
         attached.abandon((index, &format!("group {name} failed")), requests, driver);
         let hint = "restart the daemon: this group then recovers as after a crash; report this bug with the log";
         self.failures.add(&name, (why, hint.to_owned()), true);
-        self.watch.failed(&name, &self.failures, &self.clock);
+        self.watch.failed(index, &self.groups[index], &self.failures, &self.clock);
         true
     }
 }

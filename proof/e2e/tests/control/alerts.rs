@@ -4,11 +4,11 @@
 use crate::common::{assert_ended, change};
 use crate::events::Follower;
 use helio_e2e::{Book, Load, PATIENCE, begin, connect, number, relayed, wait, wait_level};
-use helio_testkit::{Dice, Plan, TempDir, eventually};
+use helio_testkit::{Daemon, Dice, Plan, TempDir, eventually};
 use helio_units::{Bytes, Mode};
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -159,4 +159,36 @@ fn a_queue_that_fills_and_a_resync_that_does_not_converge_are_alerts() {
         let turns: Vec<bool> = (0..own.len()).map(|n| n.is_multiple_of(2)).collect();
         assert!(own.len() >= 2 && own == turns, "{alert}: {edges:?}");
     }
+}
+
+#[test]
+fn an_error_that_stops_a_group_ends_the_alert_of_its_lag_and_not_that_protection_is_lost() {
+    let folder = TempDir::new();
+    let alerts = "alerts = { lag-above = \"2s\", protection-lost = \"1s\" }";
+    let hooks = ["lag-above", "protection-lost"]
+        .map(|name| format!("{name} = \"{}\"", hook(&folder, name, 0).display()));
+    let lines = format!("{alerts}\nhooks = {{ {} }}", hooks.join(", "));
+    let plan = Plan::new("db").mode(Mode::Async).volume("data", Bytes::mib(16)).group_line(&lines);
+    let mut pair = plan.prepare();
+    pair.start("lyon");
+    // Its engine panics when a client discards.
+    let planted = Path::new(env!("CARGO_BIN_EXE_helio-planted"));
+    let mut paris = Daemon::start_program(planted, "paris", pair.config(), &pair.state("paris"));
+    paris.wait_ready();
+    begin(&pair, "paris");
+    wait_level(&pair, "paris");
+    pair.daemon("lyon").kill9();
+    let mut client = connect(&pair, "paris");
+    client.write(0, &[7; 4096], false).expect("the queue has room");
+    told(&folder, 2);
+    client.trim(0, Bytes(4096), false).expect_err("the group failed");
+    let mut lines = told(&folder, 3);
+    assert!(paris.terminate().success());
+    let end = lines.pop().expect("three lines");
+    assert!(
+        end.starts_with("lag-above end db paris lyon: the group is not served"),
+        "{lines:#?} {end}"
+    );
+    assert!(lines.iter().all(|line| line.contains(" begin db paris lyon: ")), "{lines:#?}");
+    assert_eq!(told(&folder, 3).len(), 3, "the data is not protected again");
 }
