@@ -6,6 +6,7 @@
 
 mod bind;
 mod patience;
+mod places;
 mod remote;
 mod serve;
 #[cfg(test)]
@@ -32,6 +33,7 @@ use helio_api::{
     code,
 };
 use helio_units::Mode;
+pub use places::{Place, Places};
 pub(crate) use remote::{Remote, refused as control_refused};
 use serde::de::DeserializeOwned;
 pub use serve::{Limits, Listener, serve};

@@ -19,6 +19,9 @@ use std::io;
 /// Bytes of chance in a token.
 const TOKEN_BYTES: usize = 16;
 
+/// No method of HTTP that is served is longer.
+const METHOD_BYTES_MOST: usize = 4;
+
 /// What the URL must contain; drawn at each start.
 #[derive(Clone)]
 pub struct Token(String);
@@ -39,6 +42,19 @@ impl Token {
             let _ = write!(text, "{byte:02x}");
             text
         })))
+    }
+
+    /// Whether the head of a request begins with a method and a path in the token; none: more bytes tell. No other check is made.
+    pub(crate) fn begins(&self, head: &[u8]) -> Option<bool> {
+        let mut parts = head.split(|byte| matches!(byte, b' ' | b'/'));
+        let (method, before, given, rest) =
+            (parts.next(), parts.next(), parts.next(), parts.next());
+        if rest.is_none() {
+            return (head.len() > METHOD_BYTES_MOST + self.0.len() + 3).then_some(false);
+        }
+        let given = given.and_then(|given| std::str::from_utf8(given).ok());
+        let is_path = method.is_some() && before == Some(b"");
+        Some(is_path && given.is_some_and(|given| self.is(given)))
     }
 
     /// Whether a text is the token; how long that takes does not depend on where they differ.
@@ -187,6 +203,26 @@ mod tests {
             assert_eq!(enters(Method::GET, path, &[("host", "localhost")]), Err(403), "{path}");
         }
         assert_eq!(enters(Method::GET, "/0a1b/live", &[("host", "localhost")]), Ok("live".into()));
+    }
+
+    #[test]
+    fn a_head_is_the_owners_once_its_path_has_the_token() {
+        let token = Token("0a1b".into());
+        for (head, begins) in [
+            ("GET /0a1b/", Some(true)),
+            ("POST /0a1b/act HTTP/1.1\r\n", Some(true)),
+            ("", None),
+            ("GET", None),
+            ("GET /0a1b", None),
+            ("GET /0a1c/", Some(false)),
+            ("GET /0a1b HTTP/1.1", Some(true)),
+            ("GET //0a1b/", Some(false)),
+            ("GET /x/0a1b/", Some(false)),
+            ("GET http://0a1b/", Some(false)),
+            ("GETGETGETGET", Some(false)),
+        ] {
+            assert_eq!(token.begins(head.as_bytes()), begins, "{head}");
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@
 
 mod daemon;
 mod door;
+mod guest;
 mod live;
 mod page;
 mod server;
@@ -17,7 +18,7 @@ mod view;
 pub use daemon::{Answer, Ask, Changed, Daemon, Following, Guide, Looks, Shown, Simulation};
 pub use door::Token;
 pub use live::Live;
-pub use server::{Local, serve};
+pub use server::serve;
 pub use view::{
     Act, Advice, Choice, Forecast, GroupView, Input, NodeView, Offer, SnapshotView, Step, View,
 };

@@ -2,6 +2,7 @@
 //! The server of the page: its files, its stream, its actions.
 
 use crate::door::{Closed, Token, enter};
+use crate::guest::Guest;
 use crate::live::Live;
 use crate::page::{FILES, POLICY};
 use crate::view::Act;
@@ -16,7 +17,7 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, Stream};
 use helio_api::{ApiError, code};
-use helio_daemon::control::{self, Limits, Listener};
+use helio_daemon::control::{self, Limits, Listener, Places};
 use serde::de::DeserializeOwned;
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -29,8 +30,10 @@ use tokio::sync::{broadcast, watch};
 /// The most bytes of a request's body.
 const BODY_BYTES_MAX: usize = 64 << 10;
 
-/// A browser opens at most six connections to one server. One without a request is closed soon: a process without the
-/// token could hold them all.
+/// Connections at once that did not send the token yet. Any process of this host can open them.
+const GUESTS_MOST: usize = 16;
+
+/// A browser opens at most six connections to one server.
 const LIMITS: Limits = Limits {
     connections: 64,
     head_within: Duration::from_secs(2),
@@ -38,15 +41,20 @@ const LIMITS: Limits = Limits {
 };
 
 /// A listener on loopback.
-pub struct Local(pub TcpListener);
+struct Local {
+    listener: TcpListener,
+    token: Token,
+    guests: Places,
+}
 
 impl Listener for Local {
-    type Stream = TcpStream;
-    type Greeting = Ready<io::Result<TcpStream>>;
+    type Stream = Guest<TcpStream>;
+    type Greeting = Ready<io::Result<Self::Stream>>;
 
     async fn accept(&mut self) -> io::Result<Self::Greeting> {
-        let (stream, _) = self.0.accept().await?;
-        Ok(ready(stream.set_nodelay(true).map(|()| stream)))
+        let (stream, _) = self.listener.accept().await?;
+        let (token, place) = (self.token.clone(), self.guests.take());
+        Ok(ready(stream.set_nodelay(true).map(|()| Guest::new(stream, token, place))))
     }
 }
 
@@ -59,7 +67,13 @@ struct Desk {
 }
 
 /// Serves the page until `stop` says so.
-pub async fn serve(listener: Local, live: Arc<Live>, token: Token, stop: watch::Receiver<bool>) {
+pub async fn serve(
+    listener: TcpListener,
+    live: Arc<Live>,
+    token: Token,
+    stop: watch::Receiver<bool>,
+) {
+    let listener = Local { listener, token: token.clone(), guests: Places::new(GUESTS_MOST) };
     let desk = Desk { live, token, stop: stop.clone() };
     let app = Router::new().fallback(answer).with_state(desk);
     control::serve(listener, app, LIMITS, stop).await;

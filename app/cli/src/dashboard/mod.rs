@@ -16,7 +16,7 @@ use forecast::Planned;
 use guide::Commands;
 use helio_api::Status;
 use helio_play::Play;
-use helio_web::{Daemon, Live, Local, Token};
+use helio_web::{Daemon, Live, Token};
 use node::Node;
 use std::iter::once;
 use std::net::SocketAddr;
@@ -55,7 +55,7 @@ pub(crate) fn run(at: &At, wish: &Dashboard) -> Result<ExitCode> {
         let address = listener.local_addr()?;
         announce(address, &token)?;
         tokio::spawn(Arc::clone(&live).run());
-        helio_web::serve(Local(listener), live, token, stopping).await;
+        helio_web::serve(listener, live, token, stopping).await;
         anyhow::Ok(())
     };
     let mut served = std::pin::pin!(served);

@@ -2,14 +2,13 @@
 //! Control connections from elsewhere: over TLS, from operators whose keys the configuration names, and from nobody
 //! else. Not a byte of HTTP is read from a stranger, and one who is trusted no more is heard no more.
 
-use super::Listener;
+use super::{Listener, Places};
 use crate::patience::once_let_go;
 use crate::sealed::{Refused, Sealed};
 use crate::trust::Trusted;
 use anyhow::{Result, anyhow};
 use helio_driver::Linux;
 use helio_tls::{PublicKey, Purpose};
-use std::collections::VecDeque;
 use std::future::Future;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -17,17 +16,16 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 
-/// Handshakes at once; one more takes the place of the oldest, which a caller of good will has long finished.
+/// Handshakes at once.
 const HANDSHAKES_MOST: usize = 16;
 
 /// The listener of a node's `control` address.
 pub(crate) struct Remote {
     listener: TcpListener,
     trusted: watch::Receiver<Trusted>,
-    /// A handshake ends where its sender is dropped.
-    handshakes: VecDeque<oneshot::Sender<()>>,
+    handshakes: Places,
 }
 
 /// What the operator reads if nothing can listen there.
@@ -52,18 +50,7 @@ impl Remote {
             TcpListener::from_std(listener)
         });
         let listener = listener.map_err(|error| refused(address, &error))?;
-        Ok(Self { listener, trusted, handshakes: VecDeque::new() })
-    }
-
-    /// A place among the handshakes; it is taken back where the receiver hears that its sender is gone.
-    fn place(&mut self) -> oneshot::Receiver<()> {
-        self.handshakes.retain(|handshake| !handshake.is_closed());
-        if self.handshakes.len() >= HANDSHAKES_MOST {
-            self.handshakes.pop_front();
-        }
-        let (place, taken_back) = oneshot::channel();
-        self.handshakes.push_back(place);
-        taken_back
+        Ok(Self { listener, trusted, handshakes: Places::new(HANDSHAKES_MOST) })
     }
 }
 
@@ -73,7 +60,7 @@ impl Listener for Remote {
 
     async fn accept(&mut self) -> io::Result<Self::Greeting> {
         let (stream, from) = self.listener.accept().await?;
-        let (taken_back, trusted) = (self.place(), self.trusted.clone());
+        let (taken_back, trusted) = (self.handshakes.take(), self.trusted.clone());
         Ok(Box::pin(async move {
             tokio::select! {
                 greeted = greet(stream, from, trusted) => greeted,

@@ -6,6 +6,8 @@ use helio_e2e::begin;
 use helio_testkit::{Pair, Plan};
 use helio_units::Bytes;
 use rustix::process::Signal;
+use std::io::Write;
+use std::net::TcpStream;
 use std::time::Duration;
 
 fn pair() -> Pair {
@@ -103,6 +105,28 @@ fn what_the_page_asks_for_is_refused_with_a_hint_if_it_cannot_be_done() {
     dashboard.process.signal(Signal::INT);
     let ended = dashboard.process.wait(Duration::from_secs(10));
     assert_eq!(ended.and_then(|status| status.code()), Some(0));
+}
+
+#[test]
+fn processes_without_the_token_do_not_hold_the_server() {
+    let pair = pair();
+    let dashboard = Dashboard::start(&pair, ["paris", "lyon"], &[]);
+    let (host, _) = dashboard.parts();
+    let wrong = format!("GET /guessed/ HTTP/1.1\r\nHost: {host}\r\n\r\n");
+    // More than the server accepts, silent or with a token that was guessed. They stay open.
+    let strangers: Vec<TcpStream> = (0..96)
+        .map(|n| {
+            let mut stream = TcpStream::connect(host).expect("it listens");
+            if n % 2 == 0 {
+                // The server may have closed it for a newer one.
+                let _closed = stream.write_all(wrong.as_bytes());
+            }
+            stream
+        })
+        .collect();
+    let (head, body) = dashboard.send("GET /TOKEN/ HTTP/1.1\nHost: HOST\nConnection: close\n\n");
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}\n{body}");
+    drop(strangers);
 }
 
 #[test]
