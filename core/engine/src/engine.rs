@@ -180,8 +180,7 @@ impl Engine {
             Event::BeforeFound(found) => before_found(&found, (keeper, copies), record, turn),
             Event::PoolDone(outcome) => local.pool_ended(outcome, turn),
             Event::Recorded { ok, sequence } => {
-                record.keeping_mut().ages_mut().changed(sequence);
-                local.layer_recorded(ok, turn);
+                standing.members_recorded((ok, sequence), record, local, permit, turn);
             }
             Event::Compared { name, equal } => local.layer_compared(name, equal, turn),
             Event::Connected => {

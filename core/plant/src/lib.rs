@@ -203,6 +203,8 @@ pub enum Plant {
     ShipLive,
     /// A copy that cannot be read counts as a disk that failed.
     CopyIsDisk,
+    /// What fails since nothing can be recorded of members fails as if their disks had failed.
+    RecordIsDisk,
 }
 
 impl Plant {
@@ -292,6 +294,7 @@ impl Plant {
         ("read-unmerged", Self::ReadUnmerged),
         ("old-bitmaps", Self::OldBitmaps),
         ("read-blank", Self::ReadBlank),
+        ("record-is-disk", Self::RecordIsDisk),
     ];
 
     /// Every fault of the daemon around the engine, which stories of the whole program find.

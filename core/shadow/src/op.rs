@@ -48,7 +48,10 @@ impl Legs {
         match outcome {
             Outcome::Failed(fault) | Outcome::Unsure(fault) => {
                 self.failed |= bit;
-                self.fault = Some(fault);
+                // What was never issued to one member does not hide that the disk of another one failed.
+                if !matches!((self.fault, fault), (Some(_), StoreFault::Unrecorded)) {
+                    self.fault = Some(fault);
+                }
             }
             Outcome::Refused(_) => self.failed |= bit,
             Outcome::Done | Outcome::Read(_) | Outcome::Mapped { .. } => self.done |= bit,

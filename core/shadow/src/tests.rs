@@ -150,7 +150,8 @@ fn where_the_removal_cannot_be_recorded_the_write_fails() {
     stack.member_ended(names[1].1, Outcome::Done);
     drain(&mut stack);
     stack.recorded(false, Moment::ZERO);
-    assert_eq!(drain(&mut stack), [Out::Ended { name: 7, outcome: FAILED }]);
+    let outcome = Outcome::Failed(StoreFault::Unrecorded);
+    assert_eq!(drain(&mut stack), [Out::Ended { name: 7, outcome }]);
 }
 
 #[test]

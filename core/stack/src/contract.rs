@@ -123,6 +123,8 @@ pub enum StoreFault {
     Short,
     /// It did not complete the operation in time, and may still do so.
     Silent,
+    /// No store failed: the metadata of this node cannot record what the operation needs on record.
+    Unrecorded,
     /// Another error number.
     Other(i32),
 }
@@ -134,6 +136,7 @@ impl fmt::Display for StoreFault {
             Self::NoSpace => f.write_str("no space left on the disk (ENOSPC)"),
             Self::Short => f.write_str("the disk transferred fewer bytes than requested"),
             Self::Silent => f.write_str("the disk does not respond"),
+            Self::Unrecorded => f.write_str("the metadata file cannot record it"),
             Self::Other(errno) => write!(f, "error number {errno} from the disk"),
         }
     }

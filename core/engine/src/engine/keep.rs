@@ -9,18 +9,10 @@ use helio_stack::StoreFault;
 use helio_units::Moment;
 
 impl Engine {
-    /// Nothing can be covered any more: what waits for it fails.
+    /// Nothing can be covered any more: what waits for it fails, and was never issued to the store.
     pub(crate) fn fail_parked(&mut self) {
-        let parked = self.local.hot_mut().give_up();
-        // What ends now was never issued to the store.
-        if let Some(primary) = self.standing.primary_mut() {
-            primary.ends_unissued(true);
-        }
-        for parked in parked {
-            self.store_done(Some((parked.io, StoreOutcome::Failed(StoreFault::Io))));
-        }
-        if let Some(primary) = self.standing.primary_mut() {
-            primary.ends_unissued(false);
+        for parked in self.local.hot_mut().give_up() {
+            self.store_done(Some((parked.io, StoreOutcome::Failed(StoreFault::Unrecorded))));
         }
     }
 }

@@ -98,7 +98,7 @@ impl Desk {
     fn settle(&mut self, mut effects: Vec<Effect>) {
         self.engine.settle(self.now, &mut effects);
         self.engine.view().check_invariants();
-        let mut layers = Vec::new();
+        let (ok, mut layers) = (!self.unwritable, Vec::new());
         for effect in effects {
             match effect {
                 Effect::Store { io, op: StoreOp::Map { .. }, .. } => self.looks.push_back(io),
@@ -126,7 +126,7 @@ impl Desk {
                     let outcome = self.looked(extent, read_as);
                     layers.push(Event::StoreDone { io, outcome });
                 }
-                Effect::Record(_) => layers.push(Event::Recorded { ok: true, sequence: 1 }),
+                Effect::Record(_) => layers.push(Event::Recorded { ok, sequence: 1 }),
                 Effect::Compare { name, .. } => layers.push(Event::Compared { name, equal: true }),
                 _ => {}
             }

@@ -242,11 +242,6 @@ impl Primary {
         self.own.forgive();
     }
 
-    /// Whether what ends from now on was never issued to its own store.
-    pub(crate) const fn ends_unissued(&mut self, unissued: bool) {
-        self.own.ends_unissued(unissued);
-    }
-
     /// Takes note since when regions are dirty.
     pub(crate) fn date_dirty(&mut self, local: &Local, turn: &Turn) {
         if self.marks.none_dirty() && !self.may_differ_anywhere(local) {

@@ -17,8 +17,6 @@ pub(crate) struct OwnStore {
     failed_at: Option<Sequence>,
     /// It failed on a volume, and how.
     fault: Option<(VolumeIndex, StoreFault)>,
-    /// What fails now was never issued to it.
-    unissued: bool,
     /// Volumes whose bytes prove nothing although they are read well: a flush failed, or the disk is another one.
     distrusted: BTreeSet<VolumeIndex>,
 }
@@ -27,7 +25,7 @@ impl OwnStore {
     /// A store on which everything up to `head` has ended well.
     pub(crate) const fn starting_after(head: Sequence) -> Self {
         let distrusted = BTreeSet::new();
-        Self { ended: head, failed_at: None, fault: None, unissued: false, distrusted }
+        Self { ended: head, failed_at: None, fault: None, distrusted }
     }
 
     /// Moves the prefix that has ended over what is done; a copier's item is from the start.
@@ -82,16 +80,6 @@ impl OwnStore {
     /// What failed on that volume does not count.
     pub(super) fn forgive_volume(&mut self, volume: VolumeIndex) {
         self.fault = self.fault.filter(|(failed, _)| *failed != volume);
-    }
-
-    /// Whether what ends from now on was never issued to it.
-    pub(super) const fn ends_unissued(&mut self, unissued: bool) {
-        self.unissued = unissued;
-    }
-
-    /// What fails now was issued to it.
-    pub(super) const fn is_issued(&self) -> bool {
-        !self.unissued
     }
 
     /// The volume's bytes prove nothing. Returns whether they did before.

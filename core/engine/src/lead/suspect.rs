@@ -34,12 +34,10 @@ impl Primary {
     ) -> bool {
         let side = match () {
             () if self.is_lost(volume) => Side::Served,
-            () if self.own.is_issued() && self.may_lose(volume, failed, local, turn) => {
-                Side::Servable
-            }
+            () if self.may_lose(volume, failed, local, turn) => Side::Servable,
             () => Side::Alone,
         };
-        let meaning = failure::meaning(Facts { failed, fault, side, issued: self.own.is_issued() });
+        let meaning = failure::meaning(Facts { failed, fault, side });
         match meaning {
             Meaning::Served { suspect } | Meaning::GivenUp { suspect } => {
                 if suspect {

@@ -8,11 +8,14 @@
 //! | a write, zero or discard | given up (`serve-from-peer`); shown (`pass`) | shown | waits for space, or stopped |
 //! | a flush, or any operation with FUA | given up, whatever the policy | suspect | stopped, and suspect |
 //! | nothing, but a disk is silent | given up (`serve-from-peer`), and suspect; waits (`pass`) | waits | waits |
+//! | nothing, but the metadata cannot record it (`StoreFault::Unrecorded`) | told | told | stopped |
 //!
 //! An operation on a copy is none of these, however it ends: it may fail because the copy is gone. The reader of the copy is told
 //! (`StoreOutcome::CopyFailed`), and nothing follows for the volume.
 //!
-//! On a primary, what was never issued to the disk says nothing of it: it is shown. A disk that was given up before fails no more: the
+//! What cannot be recorded says nothing of the disk: it was never issued to it, or a member missed it and a crash could bring that
+//! member back. The requester gets the error, the region of a change is dirty, and the fault that is shown is that of the metadata
+//! (`show/metadata.rs`). A disk that was given up before fails no more: the
 //! peer serves. A silent disk is suspect once it was given up: what ends the silence is often a reset, which empties its cache. Whether the peer can serve is asked of the primary (`lead/lack/lose.rs`), since it depends on the stream.
 
 use helio_format::message::{Item, ItemKind};
@@ -60,8 +63,6 @@ pub(crate) struct Facts {
     pub(crate) failed: Failed,
     pub(crate) fault: StoreFault,
     pub(crate) side: Side,
-    /// The operation reached the disk.
-    pub(crate) issued: bool,
 }
 
 /// What follows.
@@ -87,15 +88,16 @@ pub(crate) enum Meaning {
 
 /// The table.
 pub(crate) fn meaning(facts: Facts) -> Meaning {
-    let Facts { failed, fault, side, issued } = facts;
-    let suspect = matches!(failed, Failed::Flush | Failed::Silence) && issued;
+    let Facts { failed, fault, side } = facts;
+    let recorded = fault != StoreFault::Unrecorded;
+    let suspect = matches!(failed, Failed::Flush | Failed::Silence) && recorded;
     match (side, failed) {
         (Side::Secondary | Side::Alone, Failed::Silence) => Meaning::Waits,
         (Side::Secondary, Failed::Read | Failed::CopierRead) => Meaning::Told,
         (Side::Secondary, Failed::Change) if fault == StoreFault::NoSpace => Meaning::WaitsForSpace,
-        (Side::Secondary, _) => Meaning::Stopped { suspect: failed == Failed::Flush },
+        (Side::Secondary, _) => Meaning::Stopped { suspect },
         (Side::Served, _) => Meaning::Served { suspect },
-        _ if !issued => Meaning::Shown,
+        _ if !recorded => Meaning::Told,
         (_, Failed::CopierRead) => Meaning::Shown,
         (Side::Servable, _) => Meaning::GivenUp { suspect },
         (Side::Alone, Failed::Read) => Meaning::Told,
@@ -108,23 +110,29 @@ pub(crate) fn meaning(facts: Facts) -> Meaning {
 mod tests {
     use super::*;
 
+    const RECORDED: fn(&Facts) -> bool = |facts| facts.fault != StoreFault::Unrecorded;
+
     fn every() -> impl Iterator<Item = Facts> {
         let sides = [Side::Served, Side::Servable, Side::Alone, Side::Secondary];
         let kinds =
             [Failed::Read, Failed::CopierRead, Failed::Change, Failed::Flush, Failed::Silence];
-        let faults = [StoreFault::Io, StoreFault::NoSpace, StoreFault::Short, StoreFault::Other(5)];
+        let faults = [
+            StoreFault::Io,
+            StoreFault::NoSpace,
+            StoreFault::Short,
+            StoreFault::Unrecorded,
+            StoreFault::Other(5),
+        ];
         sides.into_iter().flat_map(move |side| {
             kinds.into_iter().flat_map(move |failed| {
-                faults.into_iter().flat_map(move |fault| {
-                    [true, false].map(|issued| Facts { failed, fault, side, issued })
-                })
+                faults.into_iter().map(move |fault| Facts { failed, fault, side })
             })
         })
     }
 
     #[test]
     fn a_failed_flush_is_never_forgotten() {
-        for facts in every().filter(|f| f.failed == Failed::Flush && f.issued) {
+        for facts in every().filter(|f| f.failed == Failed::Flush && RECORDED(f)) {
             let remembered = matches!(
                 meaning(facts),
                 Meaning::Suspect
@@ -138,7 +146,8 @@ mod tests {
 
     #[test]
     fn only_a_failed_flush_and_silence_make_a_copy_suspect() {
-        for facts in every().filter(|f| !matches!(f.failed, Failed::Flush | Failed::Silence)) {
+        let proves = |f: &Facts| matches!(f.failed, Failed::Flush | Failed::Silence) && RECORDED(f);
+        for facts in every().filter(|f| !proves(f)) {
             let suspect = matches!(
                 meaning(facts),
                 Meaning::Suspect
@@ -152,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_silent_disk_is_given_up_where_the_peer_can_serve_and_waited_for_otherwise() {
-        for facts in every().filter(|f| f.failed == Failed::Silence && f.issued) {
+        for facts in every().filter(|f| f.failed == Failed::Silence && RECORDED(f)) {
             let expected = match facts.side {
                 Side::Served => Meaning::Served { suspect: true },
                 Side::Servable => Meaning::GivenUp { suspect: true },
@@ -163,14 +172,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_issued_gives_no_disk_up() {
+    fn what_cannot_be_recorded_says_nothing_of_the_disk() {
         let silent = |f: &Facts| f.failed == Failed::Silence;
-        for facts in every().filter(|f| !f.issued && f.side != Side::Secondary && !silent(f)) {
-            let what = meaning(facts);
-            assert!(
-                matches!(what, Meaning::Shown | Meaning::Served { suspect: false }),
-                "{facts:?}"
-            );
+        for facts in every().filter(|f| !RECORDED(f) && f.side != Side::Secondary && !silent(f)) {
+            let expected = match facts.side {
+                Side::Served => Meaning::Served { suspect: false },
+                _ => Meaning::Told,
+            };
+            assert_eq!(meaning(facts), expected, "{facts:?}");
         }
     }
 

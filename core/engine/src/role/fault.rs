@@ -32,6 +32,11 @@ impl Standing {
     ) -> String {
         let (group, node, volume) = (&config.group, &config.node, config.name_of(volume));
         let repair = match fault {
+            StoreFault::Unrecorded => {
+                return format!(
+                    "repair the file system of the state directory on {node}, then restart its daemon"
+                );
+            }
             StoreFault::NoSpace => "free space",
             _ => "repair the disk",
         };
@@ -43,16 +48,16 @@ impl Standing {
             format!(
                 "free space on {node} (the resync then continues), or `helio member replace {group}/{volume}` on {node}"
             )
-        } else {
-            // A secondary stopped using the disk: it opens it again when its daemon starts.
-            format!(
-                "{repair} on {node}, then restart its daemon; or `helio member replace {group}/{volume}` on {node}"
-            )
         } else if self.is(Following::Returning) {
             format!(
                 "`helio promote {group}` on {peer}, then `helio member replace {group}/{volume}` on {node}; or {repair} on \
                  {node}, then restart its daemon",
                 peer = config.peer
+            )
+        } else {
+            // A secondary stopped using the disk: it opens it again when its daemon starts.
+            format!(
+                "{repair} on {node}, then restart its daemon; or `helio member replace {group}/{volume}` on {node}"
             )
         }
     }

@@ -68,12 +68,13 @@ impl Standing {
         permit: &Permit,
         turn: &mut Turn,
     ) {
-        match kept {
+        let what = match kept {
             Kept::Hot { ticket } => {
                 let change = record.keeping_mut().change_ended(ticket);
                 if ok {
                     local.hot_kept(&change, turn);
                 }
+                "hot extents"
             }
             Kept::Marks { page } => {
                 record.keeping_mut().page_ends();
@@ -81,21 +82,47 @@ impl Standing {
                 if ok && !record.keeping().keeps_pages() && seed.cools(self.leads()) {
                     self.relieve(true, record, local, turn);
                 }
+                "dirty regions"
             }
+        };
+        if !ok {
+            self.record_failed(what, local, permit, turn);
         }
-        if !ok && !local.metadata_failed() {
-            self.lose_metadata(local, permit, turn);
-            let then = match turn.config().peer_name() {
-                Some(_) => {
-                    "wait until the peer has recorded this failure, and fail if the peer is not connected"
-                }
-                None => "fail",
-            };
-            turn.warn(format!(
-                "the metadata file cannot be written: on a primary, writes to extents that are not hot {then}; repair the file \
-                 system and restart the daemon"
-            ));
+    }
+
+    /// What a layer says of members is durable in the metadata file, or could not be made so.
+    pub(crate) fn members_recorded(
+        &mut self,
+        (ok, sequence): (bool, u64),
+        record: &mut Record,
+        local: &mut Local,
+        permit: &Permit,
+        turn: &mut Turn,
+    ) {
+        record.keeping_mut().ages_mut().changed(sequence);
+        if !ok {
+            self.record_failed("members of volumes", local, permit, turn);
         }
+        local.layer_recorded(ok, turn);
+    }
+
+    /// The metadata file does not take that record, nor any later one.
+    fn record_failed(&mut self, what: &str, local: &mut Local, permit: &Permit, turn: &mut Turn) {
+        if local.metadata_failed() {
+            return;
+        }
+        self.lose_metadata(local, permit, turn);
+        let then = if local.keeps_any_several(turn.config()) {
+            "fail, and so do operations that a member misses"
+        } else if turn.config().peer_name().is_some() {
+            "wait until the peer has recorded this failure, and fail if the peer is not connected"
+        } else {
+            "fail"
+        };
+        turn.warn(format!(
+            "the metadata file cannot be written ({what}): on a primary, writes to extents that are not hot {then}; repair the \
+             file system and restart the daemon"
+        ));
     }
 
     /// Whether what the records hold is being brought down to what is really owed, before this node leaves.

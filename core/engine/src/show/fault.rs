@@ -76,7 +76,10 @@ impl<'a> View<'a> {
                 None => suspect,
             });
         }
-        match self.failed() {
+        // What stopped because nothing can be recorded is no fault of a disk.
+        let failed =
+            self.failed().filter(|(_, fault)| !metadata || *fault != StoreFault::Unrecorded);
+        match failed {
             Some((volume, fault)) => Some(self.store_fault(volume, fault)),
             None if metadata => self.metadata_fault(),
             None if self.local.pool_failed() => {

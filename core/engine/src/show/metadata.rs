@@ -18,6 +18,10 @@ impl View<'_> {
         let peer = &config.peer;
         let text = match (self.local.metadata_failed(), self.standing.primary()) {
             (false, _) => return None,
+            (true, Some(_)) if self.local.keeps_any_several(config) => String::from(
+                "bitmap failed: the metadata file cannot be written: writes to extents that are not hot, and operations that a \
+                 member misses, fail",
+            ),
             (true, Some(_)) if config.peer_name().is_none() => String::from(
                 "bitmap failed: the metadata file cannot be written: writes to extents that are not hot fail",
             ),

@@ -117,8 +117,11 @@ pub(crate) fn decide(facts: &Facts) -> Decision {
     let unrecordable = !matches!(here, Here::Pending | Here::Unrecorded)
         && !covered
         && facts.unreplicated == Unreplicated::Unrecordable;
-    if here == Here::Failed || unrecordable {
+    if here == Here::Failed {
         return Decision::Fail(Denial::Store(StoreFault::Io));
+    }
+    if unrecordable {
+        return Decision::Fail(Denial::Store(StoreFault::Unrecorded));
     }
     if here == Here::Done && withheld && facts.gives_up {
         return Decision::Fail(Denial::NotPrimary);

@@ -93,7 +93,8 @@ impl Set {
     ) {
         let unrecordable = self.records.failed.filter(|_| !ends_well);
         let overlapped = change.number().and_then(|number| self.recent.overlapped(number));
-        let failed = change.failed().or(unrecordable).or(overlapped);
+        // That a disk failed is never hidden: what follows from it is more.
+        let failed = change.failed().or(overlapped).or(unrecordable);
         let outcome = failed.map_or(Outcome::Done, |fault| Outcome::failed(&change.op(), fault));
         port.end(change.io(), outcome);
         self.leave(id, port);

@@ -67,7 +67,7 @@ impl Set {
             let done = if overlapped.is_none() { legs.done() } else { 0 };
             return self.copies_flushed(id, done, port);
         };
-        let failed = self.records.failed.filter(|_| !ends_well).or(overlapped);
+        let failed = overlapped.or(self.records.failed.filter(|_| !ends_well));
         port.end(io, failed.map_or(Outcome::Done, Outcome::Unsure));
     }
 

@@ -7,6 +7,7 @@ use crate::op::{Op, bit, members};
 use helio_bitmap::Bitmap;
 use helio_format::copying::PageBits;
 use helio_format::members::{MEMBERS_MAX, VolumeMembers};
+use helio_plant::{Plant, planted};
 use helio_stack::{Leg, StoreFault};
 
 impl Set {
@@ -30,8 +31,9 @@ impl Set {
     }
 
     /// Nothing can be recorded any more.
-    pub(crate) const fn record_failed(&mut self) {
-        self.records.failed = Some(StoreFault::Io);
+    pub(crate) fn record_failed(&mut self) {
+        let is_disk = planted(Plant::RecordIsDisk);
+        self.records.failed = Some(if is_disk { StoreFault::Io } else { StoreFault::Unrecorded });
     }
 
     /// The ledger is not to say any more that something is blank once nothing is. What a command asked to merge may be durable.

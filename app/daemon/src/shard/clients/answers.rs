@@ -133,7 +133,11 @@ const fn code(failure: Failure) -> ErrorCode {
             ErrorCode::NoSpace
         }
         Failure::Denied(Denial::Store(
-            StoreFault::Io | StoreFault::Short | StoreFault::Silent | StoreFault::Other(_),
+            StoreFault::Io
+            | StoreFault::Short
+            | StoreFault::Silent
+            | StoreFault::Unrecorded
+            | StoreFault::Other(_),
         ))
         | Failure::Inconsistent => ErrorCode::Io,
         Failure::ReadOnly => ErrorCode::Permission,
@@ -162,7 +166,7 @@ mod tests {
         let [io, invalid, no_space] = [ErrorCode::Io, ErrorCode::Invalid, ErrorCode::NoSpace];
         let (shutdown, permission) = (ErrorCode::Shutdown, ErrorCode::Permission);
         let codes =
-            [shutdown, invalid, invalid, no_space, no_space, io, io, io, io, permission, io];
+            [shutdown, invalid, invalid, no_space, no_space, io, io, io, io, io, permission, io];
         for (failure, error) in FAILURES.into_iter().zip(codes) {
             assert_eq!(code(failure), error, "{}", failure.text());
         }

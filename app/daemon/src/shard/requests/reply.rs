@@ -48,6 +48,9 @@ impl Failure {
             Self::Denied(Denial::Store(StoreFault::Silent)) => {
                 "the local disk does not complete its operations"
             }
+            Self::Denied(Denial::Store(StoreFault::Unrecorded)) => {
+                "the metadata file of this node cannot be written"
+            }
             Self::ReadOnly => "the export is read-only",
             Self::Inconsistent => "the copy on this node is inconsistent during the resync",
         }
@@ -56,7 +59,7 @@ impl Failure {
 
 /// Every failure, for the tests of what front ends make of them.
 #[cfg(test)]
-pub(crate) const FAILURES: [Failure; 11] = [
+pub(crate) const FAILURES: [Failure; 12] = [
     Failure::Denied(Denial::NotPrimary),
     Failure::Denied(Denial::OutOfBounds),
     Failure::Denied(Denial::Unaligned),
@@ -65,6 +68,7 @@ pub(crate) const FAILURES: [Failure; 11] = [
     Failure::Denied(Denial::Store(StoreFault::Io)),
     Failure::Denied(Denial::Store(StoreFault::Short)),
     Failure::Denied(Denial::Store(StoreFault::Silent)),
+    Failure::Denied(Denial::Store(StoreFault::Unrecorded)),
     Failure::Denied(Denial::Store(StoreFault::Other(5))),
     Failure::ReadOnly,
     Failure::Inconsistent,
@@ -115,9 +119,10 @@ mod tests {
             Failure::Denied(Denial::Store(StoreFault::Io)) => 5,
             Failure::Denied(Denial::Store(StoreFault::Short)) => 6,
             Failure::Denied(Denial::Store(StoreFault::Silent)) => 7,
-            Failure::Denied(Denial::Store(StoreFault::Other(_))) => 8,
-            Failure::ReadOnly => 9,
-            Failure::Inconsistent => 10,
+            Failure::Denied(Denial::Store(StoreFault::Unrecorded)) => 8,
+            Failure::Denied(Denial::Store(StoreFault::Other(_))) => 9,
+            Failure::ReadOnly => 10,
+            Failure::Inconsistent => 11,
         };
         assert_eq!(FAILURES.map(place), std::array::from_fn(|place| place));
     }

@@ -114,6 +114,49 @@ fn a_flush_for_a_copy_that_the_only_full_member_fails_makes_the_copy_of_the_node
 }
 
 #[test]
+fn what_cannot_be_recorded_of_members_is_a_fault_of_the_metadata_and_of_no_disk() {
+    for fua in [false, true] {
+        let mut desk = primary(&[CopyHealth::Good; 2]);
+        desk.write(1);
+        desk.store_all();
+        assert_eq!(desk.answers, [(1, true)]);
+        desk.unwritable = true;
+        let payload = Payload { id: PayloadId(7), length: 4096 };
+        desk.ask(2, Operation::Write { extent: Extent::new(0, 4096), payload, fua });
+        let (io, ..) = desk.ios.pop_back().expect("the second member gets it");
+        desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Failed(StoreFault::Io) });
+        desk.store_all();
+        assert_eq!(desk.answers.last(), Some(&(2, false)), "a crash may bring the member back");
+        let (view, fault) = (desk.engine.view(), desk.engine.view().fault().unwrap_or_default());
+        assert!(fault.what.contains("a member misses"), "{fault:?}");
+        assert!(
+            fault.hint.contains("state directory") && !fault.hint.contains("disk"),
+            "{fault:?}"
+        );
+        assert_eq!((view.failed(), view.suspect_text()), (None, None), "no disk failed");
+    }
+}
+
+#[test]
+fn a_secondary_that_cannot_record_of_its_members_stops_and_names_its_metadata() {
+    let mut desk = node(SIZE, &[CopyHealth::Good; 2]);
+    desk.meet(Hello { serving: true, role: Role::Primary, ..hello(generation(1), true) });
+    desk.hear(Message::Start(start(generation(1), 1, true)));
+    desk.store_all();
+    desk.save_all();
+    desk.hear(item(1));
+    desk.unwritable = true;
+    let (io, ..) = desk.ios.pop_back().expect("the second member gets it");
+    desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Failed(StoreFault::Io) });
+    desk.store_all();
+    let (view, fault) = (desk.engine.view(), desk.engine.view().fault().unwrap_or_default());
+    assert_eq!(view.failed(), Some((FIRST.volume, StoreFault::Unrecorded)), "it applies no more");
+    assert!(fault.what.starts_with("bitmap failed"), "{fault:?}");
+    assert!(fault.hint.contains("state directory") && !fault.hint.contains("disk"), "{fault:?}");
+    assert_eq!(view.suspect_text(), None);
+}
+
+#[test]
 fn a_refused_command_says_which_member_it_is_about() {
     let mut desk = primary(&[CopyHealth::Good, CopyHealth::Withdrawn]);
     desk.results.clear();

@@ -75,7 +75,8 @@ impl Follower {
         }
         let before = self.failed();
         self.disk_failed(volume, failed, fault, local, turn);
-        if before != self.failed() {
+        // That the metadata cannot be written was reported.
+        if before != self.failed() && fault != StoreFault::Unrecorded {
             let name = turn.config().name_of(volume);
             let then = if self.waits_for_space() {
                 "applying continues when there is space"
@@ -95,7 +96,8 @@ impl Follower {
         local: &mut Local,
         turn: &mut Turn,
     ) {
-        if self.failed().is_none_or(|(failed, _)| failed != volume) {
+        let is_news = self.failed().is_none_or(|(failed, _)| failed != volume);
+        if is_news && fault != StoreFault::Unrecorded {
             turn.warn(format!(
                 "a flush of volume {} failed on this node: {fault}; applying stops, and after a restart of the daemon {} \
                  writes the copy again",
@@ -115,7 +117,7 @@ impl Follower {
         turn: &Turn,
     ) {
         let stopped = matches!(self.applying, Applying::Stopped { .. });
-        let facts = Facts { failed, fault, side: Side::Secondary, issued: true };
+        let facts = Facts { failed, fault, side: Side::Secondary };
         match failure::meaning(facts) {
             Meaning::Stopped { suspect: true } => {
                 self.stop_applying(volume, fault);

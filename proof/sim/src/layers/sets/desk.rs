@@ -424,10 +424,10 @@ impl Desk {
             (op, Outcome::Done) if let Some(extent) = op.changes() => {
                 self.reference.done(volume, extent, stamp, op.is_flush() && trusted);
             }
-            (op, Outcome::Unsure(_) | Outcome::Failed(_)) => {
+            (op, Outcome::Unsure(fault) | Outcome::Failed(fault)) => {
                 let unsure = matches!(outcome, Outcome::Unsure(_));
                 ensure(op.is_flush() == unsure, || format!("{op:?} ended as {outcome:?}"))?;
-                self.judge_failure(&asked)?;
+                self.judge_failure(&asked, fault)?;
                 if let Some(extent) = op.changes() {
                     self.reference.failed(volume, extent);
                     self.may_see_again(volume, extent);

@@ -6,7 +6,7 @@ use super::super::story::ensure;
 use super::desk::{Asked, Desk};
 use helio_format::marks::REGIONS_PER_PAGE;
 use helio_format::members::CopyHealth;
-use helio_stack::{Duty, Leg, MergeRecord, SetStatus, StoreOp};
+use helio_stack::{Duty, Leg, MergeRecord, SetStatus, StoreFault, StoreOp};
 use helio_units::{MemberIndex, VolumeIndex};
 
 impl Desk {
@@ -87,11 +87,13 @@ impl Desk {
         Ok(())
     }
 
-    /// An operation fails only where every full member failed something meanwhile, or nothing can be recorded.
-    pub(super) fn judge_failure(&self, asked: &Asked) -> Result<(), String> {
+    /// An operation fails only where every full member failed something meanwhile; or as unrecorded, where nothing can be recorded.
+    pub(super) fn judge_failure(&self, asked: &Asked, fault: StoreFault) -> Result<(), String> {
         let changes = asked.op.changes().is_some() || asked.op == StoreOp::Flush;
-        if changes && self.ledger.has_failed() {
-            return Ok(());
+        if fault == StoreFault::Unrecorded {
+            return ensure(changes && self.ledger.has_failed(), || {
+                format!("{:?} failed as unrecorded, and the ledger works", asked.op)
+            });
         }
         let volume = VolumeIndex(asked.volume as u16);
         for leg in self.full_legs(volume) {
