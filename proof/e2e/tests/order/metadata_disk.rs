@@ -4,6 +4,7 @@
 
 use helio_e2e::{
     BLOCK, Book, Load, PATIENCE, assert_members_equal, begin, connect, group, wait_level,
+    wait_members,
 };
 use helio_nbd::{Client, Cookie};
 use helio_testkit::faulty_stores_possible;
@@ -360,4 +361,36 @@ fn the_only_metadata_disk_fails_and_the_bitmap_fails() {
         pair.daemon(node).kill9();
     }
     drop(store);
+}
+
+#[test]
+fn a_member_that_fails_beside_the_metadata_leaves_the_fault_with_the_metadata() {
+    if !faulty_stores_possible() {
+        return;
+    }
+    let second = StorePlan::new(Bytes::mib(16)).mount();
+    let plan = Plan::new("db").only("paris").volume("data", Bytes::mib(16));
+    let plan = plan.volume_line("sparse = true").mirror("paris", "data", second.path());
+    let mut pair = plan.prepare();
+    let store = on_faulty_disk(&pair.state("paris").join("groups/db.meta"));
+    pair.start("paris");
+    wait_members(&pair, "paris", ["full", "full"]);
+    let mut client = connect(&pair, "paris");
+    client.write(0, &[7; 4096], true).expect("both members hold it");
+    fail(&store);
+    fail(&second);
+    client.write(0, &[8; 4096], true).expect_err("a crash could bring the second member back");
+    let fault = eventually(PATIENCE, "the fault", || {
+        group(&pair, "paris")["fault"].as_str().map(ToOwned::to_owned)
+    });
+    for words in ["bitmap failed", "a member misses", "db.meta: "] {
+        assert!(fault.contains(words), "{words}: {fault}");
+    }
+    assert!(!fault.contains("suspect") && !fault.contains("volume data"), "{fault}");
+    let shown = pair.helio("paris", &["status", "db"]).stdout;
+    let words = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("do repair the file system of"), "{shown}");
+    client.read(0, &mut [0; 4096]).expect("the first member is read");
+    pair.daemon("paris").kill9();
+    drop((store, second));
 }
