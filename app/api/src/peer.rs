@@ -68,8 +68,8 @@ pub struct PeerStatus {
     #[serde(default, with = "wire::number_or_null")]
     #[schemars(with = "Option<u64>")]
     pub only_there_bytes: Option<Bytes>,
-    /// When a client changed data on it last, as it reported last, in milliseconds since 1970-01-01 UTC. A connected peer
-    /// reports only when something else changed, too; absent if it reported none.
+    /// When a client changed data on it last, as it reported in the last handshake, in milliseconds since 1970-01-01 UTC. Only while
+    /// the handshake is refused, as in a split brain: a connected peer does not report each write. Absent also if it reported none.
     #[serde(default, with = "wire::number_or_null")]
     #[schemars(with = "Option<u64>")]
     pub last_write_ms: Option<WallTime>,

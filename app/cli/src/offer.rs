@@ -5,7 +5,7 @@
 use crate::args;
 use crate::request::Request;
 use helio_api::GroupStatus;
-use helio_units::{Mode, Role, WallTime};
+use helio_units::{Generation, Mode, Role, WallTime};
 
 /// What a command does: its help, in a line.
 pub(crate) fn effect(line: &str) -> String {
@@ -19,8 +19,9 @@ pub(crate) fn effect(line: &str) -> String {
     command.get_about().map(ToString::to_string).unwrap_or_default()
 }
 
-/// What is at stake, as far as it is known before the daemon is asked.
-pub(crate) fn stake(request: &Request, g: &GroupStatus) -> String {
+/// What is at stake, as far as it is known before the daemon is asked. `primary`: the group as its primary shows it, if that is
+/// another node and known.
+pub(crate) fn stake(request: &Request, g: &GroupStatus, primary: Option<&GroupStatus>) -> String {
     let (name, node, peer) =
         (&g.name, &g.node, g.peer.as_ref().map_or("its peer", |peer| &peer.name));
     let secondary = if g.role == Role::Primary { peer } else { node };
@@ -59,16 +60,14 @@ pub(crate) fn stake(request: &Request, g: &GroupStatus) -> String {
         Request::Promote(wish) if wish.restore => {
             "everything that was written after the safe copy is discarded".into()
         }
+        Request::Promote(_) if g.peer.is_some() && g.generation == Generation::NONE.to_string() => format!(
+            "this is the first promotion: all data of {name} on {peer} is overwritten with the data of {node}"
+        ),
         Request::Promote(_) => format!(
-            "writes that {node} does not have would be lost; if there may be any, the daemon refuses, or asks again. In a new group, all data on {peer} is overwritten"
+            "writes that {node} does not have would be lost; if there may be any, the daemon refuses, or asks again"
         ),
         Request::Demote => format!("clients of {node} must be disconnected; they lose their volumes"),
-        Request::Switch(wish) if wish.force => {
-            "processes that use a device of the group get I/O errors".into()
-        }
-        Request::Switch(_) => {
-            "clients of the current primary are disconnected; no data is lost".into()
-        }
+        Request::Switch(wish) => switch(wish.force, g, primary),
         Request::Resolve(_) => format!(
             "the writes that exist only on {node}; the daemon shows them, asks again, and saves them before it discards them"
         ),
@@ -93,6 +92,23 @@ pub(crate) fn snapshot_name(view: &str, now: WallTime) -> String {
     format!("{view}-{day}-{time}")
 }
 
+/// Which clients lose their connection, as far as it is known.
+fn switch(force: bool, g: &GroupStatus, primary: Option<&GroupStatus>) -> String {
+    let peer = g.peer.as_ref().map_or("its peer", |peer| &peer.name);
+    let (from, to) = if g.role == Role::Primary { (&*g.node, peer) } else { (peer, &*g.node) };
+    let primary = if g.role == Role::Primary { Some(g) } else { primary };
+    let connections: Option<u64> =
+        primary.map(|g| g.volumes.iter().map(|volume| volume.clients.0).sum());
+    let clients = match connections {
+        None => format!("clients are disconnected from {from}, and must connect to {to}"),
+        Some(0) => format!("no client is connected to {from}"),
+        Some(1) => format!("1 client is disconnected from {from}, and must connect to {to}"),
+        Some(n) => format!("{n} clients are disconnected from {from}, and must connect to {to}"),
+    };
+    let devices = format!("; processes that use a device of {} get I/O errors", g.name);
+    format!("{clients}{}; no acknowledged write is lost", if force { &devices } else { "" })
+}
+
 fn mode(mode: Mode, secondary: &str) -> String {
     match mode {
         Mode::Sync => format!("each write waits until it is durable on {secondary}"),
@@ -110,7 +126,7 @@ fn mode(mode: Mode, secondary: &str) -> String {
 mod tests {
     use super::*;
     use crate::top::sample;
-    use helio_units::form;
+    use helio_units::{Items, form};
 
     const COMMANDS: [&str; 21] = [
         "helio pause db",
@@ -142,7 +158,7 @@ mod tests {
         for line in COMMANDS {
             let (_, request) = Request::of_line(line).expect(line);
             assert!(!effect(line).is_empty(), "{line}");
-            assert_eq!(form::of_text(line, &stake(&request, &group)), Vec::<String>::new());
+            assert_eq!(form::of_text(line, &stake(&request, &group, None)), Vec::<String>::new());
         }
         assert_eq!(
             effect("helio verify stop db"),
@@ -154,17 +170,51 @@ mod tests {
     fn a_primary_without_its_data_gets_it_from_its_peer() {
         let mut group = sample::status().groups.remove(0);
         let (_, request) = Request::of_line("helio resync db").expect("a command");
-        assert!(stake(&request, &group).contains("the copy on lyon is inconsistent"));
+        assert!(stake(&request, &group, None).contains("the copy on lyon is inconsistent"));
         group.consistent = false;
-        assert!(stake(&request, &group).contains("missing data is copied from lyon to paris"));
+        assert!(
+            stake(&request, &group, None).contains("missing data is copied from lyon to paris")
+        );
     }
 
     #[test]
     fn a_snapshot_in_a_group_of_one_node_needs_space_on_that_node_only() {
         let mut group = sample::status().groups.remove(0);
         let (_, request) = Request::of_line("helio snapshot create db@one").expect("a command");
-        assert!(stake(&request, &group).ends_with("needs space on both nodes"));
+        assert!(stake(&request, &group, None).ends_with("needs space on both nodes"));
         group.peer = None;
-        assert!(stake(&request, &group).ends_with("needs space"));
+        assert!(stake(&request, &group, None).ends_with("needs space"));
+    }
+
+    #[test]
+    fn a_switch_says_how_many_clients_must_connect_to_the_other_node() {
+        let mut group = sample::status().groups.remove(0);
+        let (_, request) = Request::of_line("helio switch db").expect("a command");
+        group.volumes.truncate(1);
+        for (connections, begins) in [
+            (0, "no client is connected to paris; "),
+            (1, "1 client is disconnected from paris, and must connect to lyon; "),
+            (3, "3 clients are disconnected from paris, and must connect to lyon; "),
+        ] {
+            group.volumes[0].clients = Items(connections);
+            let stake = stake(&request, &group, None);
+            assert!(stake.starts_with(begins), "{stake}");
+        }
+        let there = GroupStatus { role: Role::Secondary, ..group.clone() };
+        let unknown = stake(&request, &there, None);
+        assert!(
+            unknown.starts_with("clients are disconnected from lyon, and must connect to paris; ")
+        );
+        assert!(stake(&request, &there, Some(&group)).starts_with("3 clients "));
+    }
+
+    #[test]
+    fn the_first_promotion_overwrites_the_other_node_and_a_later_one_does_not() {
+        let mut group = sample::status().groups.remove(0);
+        let (_, request) = Request::of_line("helio promote db").expect("a command");
+        assert!(!stake(&request, &group, None).contains("overwritten"));
+        group.generation = Generation::NONE.to_string();
+        let first = stake(&request, &group, None);
+        assert!(first.contains("all data of db on lyon is overwritten"), "{first}");
     }
 }

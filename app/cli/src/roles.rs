@@ -6,10 +6,11 @@ use crate::args::{At, Member, MemberAt, OfGroup, OfMember, Resyncing};
 use crate::client::Client;
 use crate::confirm::Consent;
 use crate::failure::failed;
+use crate::offer::stake;
 use crate::render::{ago, line};
 use crate::request::Request;
 use crate::typed::{runnable, runnable_on};
-use crate::verbs::{accepted, print, printed};
+use crate::verbs::{accepted, one_group, print, printed};
 use crate::{wait, which};
 use anyhow::Result;
 use helio_api::{
@@ -24,11 +25,15 @@ pub(crate) fn switch(at: &At, wish: Resyncing, force: bool, yes: bool) -> Result
     let Resyncing { of, wait } = wish;
     let client = Client::new(at)?;
     let group = which::group(&client, of.group)?;
+    let request = Request::Switch(SwitchRequest { force });
+    let status = one_group(&client, &group)?;
+    let stake = stake(&request, &status, None);
     if force {
-        let stake = format!("processes that use a device of {group} get I/O errors");
         Consent { yes, json: of.json }.get(&stake, &format!("switch {group} nevertheless?"))?;
+    } else if !of.json && status.peer.is_some() {
+        eprintln!("at stake: {stake}");
     }
-    let done = Request::Switch(SwitchRequest { force }).post(&client, &group)?;
+    let done = request.post(&client, &group)?;
     wait::finish(&client, at, &group, &done, (wait, of.json))
 }
 

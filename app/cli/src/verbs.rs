@@ -192,7 +192,7 @@ pub(crate) fn resync(at: &At, wish: Resync) -> Result<ExitCode> {
                 true => format!("overwrite the differing data on {}?", peer.name),
                 false => "resync without a safe copy?".to_owned(),
             };
-            consent.get(&stake(&request, g), &question)?;
+            consent.get(&stake(&request, g, None), &question)?;
         }
         request.post(&client, &group)?
     };

@@ -73,7 +73,7 @@ fn confirm(g: &GroupStatus, consent: Consent) -> Result<()> {
     let repair = Request::Verify(VerifyRequest { repair: true, ..VerifyRequest::default() });
     let question =
         format!("keep the copy of {node} and overwrite that of {peer} where they differ?");
-    consent.get(&stake(&repair, g), &question)
+    consent.get(&stake(&repair, g, None), &question)
 }
 
 fn show(at: &At, of: OfGroup) -> Result<ExitCode> {

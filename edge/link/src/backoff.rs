@@ -23,6 +23,9 @@ impl Default for Backoff {
 }
 
 impl Backoff {
+    /// The longest pause.
+    pub const LONGEST: Duration = REFUSED;
+
     /// The pause before the next attempt.
     pub fn pause(&mut self, refused: bool) -> Duration {
         if refused {

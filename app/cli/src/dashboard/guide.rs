@@ -61,8 +61,14 @@ impl Commands {
         found
     }
 
-    /// A command as an action; none if the group has no such action.
-    fn offer(&self, line: &str, group: &GroupStatus, now: WallTime) -> Option<Offer> {
+    /// A command as an action; none if the group has no such action. `primary`: as in [`stake`].
+    fn offer(
+        &self,
+        line: &str,
+        group: &GroupStatus,
+        primary: Option<&GroupStatus>,
+        now: WallTime,
+    ) -> Option<Offer> {
         let input = line.ends_with('@').then(|| Input {
             label: "name of the snapshot".into(),
             value: snapshot_name("web", now),
@@ -77,7 +83,7 @@ impl Commands {
             label: label(line, &group.name),
             command,
             effect: known.effect,
-            stake: stake(&known.request, group),
+            stake: stake(&known.request, group, primary),
             input,
             advised: false,
             common: false,
@@ -90,11 +96,10 @@ impl Commands {
 impl Guide for Commands {
     fn offers(&self, status: &Status, group: &GroupStatus, others: &[&Status]) -> Vec<Offer> {
         let node = &group.node;
+        let same = || same_group(group, others);
+        let primary = same().find(|of| of.role == Role::Primary);
         let mut advised = typed::commands_for(&group.next, node);
-        for other in others {
-            let same = other.groups.iter().filter(|of| of.name == group.name);
-            advised.extend(same.flat_map(|of| typed::commands_on(&of.next, node)));
-        }
+        advised.extend(same().flat_map(|of| typed::commands_on(&of.next, node)));
         let mut advised: Vec<String> =
             advised.into_iter().filter_map(|line| for_node(line, node, group)).collect();
         let choices = choices(group, others);
@@ -116,7 +121,7 @@ impl Guide for Commands {
             let is_advised = advised.contains(line);
             let is_common = is_advised || common.contains(line);
             let only_step = !is_common && !more.contains(line);
-            let offer = self.offer(line, group, status.at_ms);
+            let offer = self.offer(line, group, primary, status.at_ms);
             offers.extend(offer.map(|it| Offer {
                 advised: is_advised,
                 common: is_common,
@@ -130,7 +135,7 @@ impl Guide for Commands {
     fn advised(&self, text: &str, status: &Status, group: &GroupStatus) -> Vec<Offer> {
         let lines = typed::commands_for(text, &group.node).into_iter();
         let lines = lines.filter_map(|line| for_node(line, &group.node, group));
-        let offers = lines.filter_map(|line| self.offer(&line, group, status.at_ms));
+        let offers = lines.filter_map(|line| self.offer(&line, group, None, status.at_ms));
         offers.map(|offer| Offer { advised: true, common: true, ..offer }).collect()
     }
 

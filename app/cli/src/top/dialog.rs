@@ -48,7 +48,7 @@ impl Dialog {
             _ => String::new(),
         };
         let request = action.request(&g.name, &name);
-        let stake = request.map_or_else(String::new, |request| offer::stake(&request, g));
+        let stake = request.map_or_else(String::new, |request| offer::stake(&request, g, None));
         let wish = Wish { action, group: g.name.clone(), stake, name };
         if action == Action::Snapshot { Self::Name(wish) } else { Self::Confirm(wish) }
     }

@@ -73,20 +73,21 @@ fn row(last: &LastDecision, group: &str, clock: &Clock) -> Row {
 
 pub(crate) fn losing(group: &Group, now: WallTime) -> Result<Losing, Refusal> {
     let stake = group.engine.view().stake()?;
-    let intro = format!("{} may differ from {} in", group.config.node, group.peer);
-    let began = began(stake.since, now);
+    let node = &group.config.node;
+    let intro = format!("writes that exist only on {node}: at most");
+    let began = began(&stake, node, now);
     let outro = format!(
-        "it is in generation {}, which it wrote without its peer {began}",
+        "they are saved first, without blocks of zeros; the copy of {node} is of generation {}{began}",
         stake.generation
     );
     Ok(losing_of(group, stake, (&intro, &outro), now))
 }
 
-fn began(since: Option<WallTime>, now: WallTime) -> String {
-    since.map_or_else(
-        || String::from("at an unknown time"),
-        |at| format!("since {at} ({:.1} s ago)", ago(at, now).as_secs_f64()),
-    )
+/// When the node began its generation. It may have had its peer then, and for long after.
+fn began(stake: &Stake, node: &str, now: WallTime) -> String {
+    stake.since.map_or_else(String::new, |at| {
+        format!(", which {node} began at {at} ({:.1} s ago)", ago(at, now).as_secs_f64())
+    })
 }
 
 /// How long ago that is, by the calendar.

@@ -13,8 +13,10 @@ impl<D: Driver> Shard<D> {
         let group = &self.groups[index];
         let stake = group.engine.view().reversal_stake(full)?;
         let (node, peer) = (&group.config.node, &group.peer);
-        let intro = format!("{node} would overwrite its copy with the copy of {peer} in");
-        let outro = format!("writes there that exist only on {node} are discarded");
+        let intro = format!("{node} would overwrite its copy with the copy of {peer} in at most");
+        let outro = format!(
+            "writes there that exist only on {node} are saved first, without blocks of zeros, and then discarded"
+        );
         let now = self.clock.wall_now();
         let losing = losing_of(group, stake, (&intro, &outro), now);
         self.refuse_in_use(index)?;

@@ -15,7 +15,7 @@ pub(crate) const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 /// The longest pause between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// That pause, and the time after which a kernel repeats an unanswered one (3 s).
-const REPEATED_WITHIN: Duration = Duration::from_secs(5);
+pub(crate) const REPEATED_WITHIN: Duration = Duration::from_secs(5);
 
 /// Which node connects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

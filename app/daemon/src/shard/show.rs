@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The engine's status in the words of the control API.
 
+mod advice;
 mod one_node;
 mod set;
 mod snapshots;

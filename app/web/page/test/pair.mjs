@@ -210,7 +210,7 @@ export class Pair {
     if (this.paused) return `\`helio resume ${this.group}\``;
     if (word === "at-risk" && node.role === "secondary" && !this.connected())
       return `if ${other.name} is surely down: \`helio promote ${this.group} --force\`; otherwise restore the link`;
-    if (word === "at-risk" && !this.connected()) return "wait for or restore the link; queued writes are then sent";
+    if (word === "at-risk" && !this.connected()) return `wait for or restore the link; queued writes are then sent, unless ${other.name} was primary meanwhile`;
     if (word === "at-risk") return "nothing; the group is in sync when the resync ends";
     return "nothing";
   }
@@ -292,7 +292,7 @@ export class Pair {
           "switch",
           "Switch",
           "Change the roles of both nodes",
-          "clients of the current primary are disconnected; no data is lost",
+          `clients are disconnected from ${this.other(node).name}, and must connect to ${node.name}; no acknowledged write is lost`,
           { common: this.connected(), takes_over: this.connected() },
         ),
       );

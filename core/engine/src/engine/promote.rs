@@ -223,7 +223,11 @@ impl View<'_> {
             "{peer} is primary for {group} and connected: its last message arrived {:.1} s ago",
             silent.as_secs_f64()
         );
-        let hand_over = format!("`helio switch {group}` exchanges the roles without data loss");
+        let hand_over = if self.peer_fault().is_some() {
+            format!("`helio demote {group}` on {peer}, where something failed, then repeat this")
+        } else {
+            format!("`helio switch {group}` exchanges the roles without data loss")
+        };
         if !force {
             return Err(Refusal::new("peer-is-primary", text, hand_over));
         }
@@ -348,6 +352,12 @@ impl View<'_> {
     #[must_use]
     pub fn peer_is_complete(&self) -> bool {
         self.peer_can_complete() && !self.peer_serves()
+    }
+
+    /// Whether the peer is connected and never had a copy.
+    #[must_use]
+    pub fn peer_is_new(&self) -> bool {
+        self.peer.session().peer().is_some_and(is_blank)
     }
 
     /// Whether the peer is connected and has a copy that can complete that of this node.

@@ -82,6 +82,7 @@ impl Engine {
                         "{peer} passes the primary role to this node after item {head}"
                     ));
                     self.keeper.end_restore();
+                    self.peer.session_mut().handed_over();
                     self.begin_promotion(wanted, true);
                 }
                 Ok(())
@@ -110,11 +111,7 @@ impl View<'_> {
             {
                 self.may_take_over().map(|()| Switch::Ask)
             }
-            Stage::Following(Following::Secondary | Following::Returning) => Err(Refusal::new(
-                "no-primary",
-                format!("no connected node is primary for {group}, so there is no role to change"),
-                format!("`helio promote {group}` on the node that should be primary"),
-            )),
+            Stage::Following(Following::Secondary | Following::Returning) => Err(self.no_switch()),
             _ => {
                 let text = format!("a change of role of {group} with {peer} is in progress");
                 Err(Refusal { text, ..busy() })
@@ -122,16 +119,45 @@ impl View<'_> {
         }
     }
 
+    /// Why there is no primary whose role this secondary could take.
+    fn no_switch(&self) -> Refusal {
+        let (peer, group) = (&self.turn.config().peer, &self.turn.config().group);
+        // A node whose disk failed ends its connections.
+        if let Some((volume, fault)) = self.standing.failed() {
+            return self.volume_refusal(volume, fault);
+        }
+        if self.peer.session().peer().is_none() {
+            return Refusal::later(
+                "peer-lost",
+                format!("{peer} is not connected ({})", self.peer.session().why()),
+                format!("a switch needs both nodes; `helio status {group}` shows what to do now"),
+            );
+        }
+        Refusal::new(
+            "no-primary",
+            format!("no connected node is primary for {group}, so there is no role to change"),
+            format!("`helio promote {group}` on the node that should be primary"),
+        )
+    }
+
     /// Whether this primary may hand its role over: its peer follows in order.
     fn may_hand_over(&self) -> Result<(), Refusal> {
         let (peer, group) = (&self.turn.config().peer, &self.turn.config().group);
         let Some(p) = self.standing.primary() else { return Err(busy()) };
         if self.peer.session().peer().is_none() {
-            return Err(Refusal::later(
-                "peer-lost",
-                format!("{peer} is not connected ({})", self.peer.session().why()),
-                format!("restore the link, then repeat; `helio status {group}` shows its state"),
-            ));
+            let text = format!("{peer} is not connected ({})", self.peer.session().why());
+            return Err(match self.peer_fault() {
+                Some(fault) => {
+                    Refusal::new("peer-lost", text, format!("{}; then switch", fault.hint))
+                }
+                None => Refusal::later(
+                    "peer-lost",
+                    text,
+                    format!(
+                        "restore the link, then repeat; `helio status {group}` shows its state"
+                    ),
+                ),
+            });
         }
         // A stream that the peer has not taken up yet is waited for while this node leaves.
         let in_order = p.answers_count() && p.owed().stays_consistent() && p.marks().none_dirty();
@@ -144,14 +170,32 @@ impl View<'_> {
                 ),
             ));
         }
-        if !in_order {
-            return Err(Refusal::later(
+        if in_order { Ok(()) } else { Err(self.not_level()) }
+    }
+
+    /// The copies of a primary and its connected peer are not in sync: a resync helps, unless something failed.
+    fn not_level(&self) -> Refusal {
+        let (node, peer, group) =
+            (&self.turn.config().node, &self.turn.config().peer, &self.turn.config().group);
+        if self.is_lacking() {
+            return Refusal::new(
                 "not-level",
-                format!("{peer} is not in sync: {group} is {}", self.state()),
-                format!("`helio resync {group} --wait`, then switch"),
-            ));
+                format!("the copy of {node} is not complete: {peer} serves what is missing"),
+                format!(
+                    "`helio resync {group} --wait`, then switch; or, if the disk of {node} cannot be repaired: `helio demote \
+                     {group}` on {node}, then `helio promote {group}` on {peer}"
+                ),
+            );
         }
-        Ok(())
+        if let Some(fault) = self.peer_fault() {
+            let text = format!("{peer} is not in sync, and something failed there: {}", fault.what);
+            return Refusal::new("not-level", text, format!("{}; then switch", fault.hint));
+        }
+        Refusal::later(
+            "not-level",
+            format!("{peer} is not in sync: {group} is {}", self.state()),
+            format!("`helio resync {group} --wait`, then switch"),
+        )
     }
 
     /// What became of a role that was handed over, if the hello of the peer that is connected shows it.
@@ -222,6 +266,13 @@ impl View<'_> {
     /// What this node's own copy and record must be before it may take a role that is handed to it.
     fn may_take_over(&self) -> Result<(), Refusal> {
         let (node, group) = (&self.turn.config().node, &self.turn.config().group);
+        // Waiting does not help against what failed.
+        if self.local.metadata_failed() {
+            return Err(self.turn.metadata_refusal());
+        }
+        if let Some((volume, fault)) = self.standing.failed() {
+            return Err(self.volume_refusal(volume, fault));
+        }
         let streaming = self.standing.streaming().is_some();
         if !self.is_consistent() || !streaming {
             return Err(Refusal::later(
@@ -229,12 +280,6 @@ impl View<'_> {
                 format!("{node} has no consistent copy of {group} yet"),
                 format!("wait until `helio status {group}` shows OK"),
             ));
-        }
-        if self.local.metadata_failed() {
-            return Err(self.turn.metadata_refusal());
-        }
-        if let Some((volume, fault)) = self.standing.failed() {
-            return Err(self.volume_refusal(volume, fault));
         }
         Ok(())
     }

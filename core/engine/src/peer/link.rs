@@ -64,7 +64,7 @@ struct Told {
     ping: Option<(Ping, Moment)>,
     /// The token of the last ping before the last stream began.
     before_stream: Option<u64>,
-    /// Its role in its last hello.
+    /// Its role in its last hello, unless it handed that over since.
     role: Option<Role>,
     report: Option<Report>,
     /// How long before a report a client changed data there last, and when that report came.
@@ -87,6 +87,8 @@ pub(crate) struct Session {
     /// When the link took its present shape, and why.
     since: Moment,
     why: String,
+    /// When the last conversation ended; before the first one, when this process began.
+    apart: Moment,
     /// Until another connection succeeds.
     refused: Option<Refused>,
     told: Told,
@@ -114,6 +116,7 @@ impl Session {
             link: Link::Down,
             since: now,
             why: String::from("not connected yet"),
+            apart: now,
             refused: None,
             told: Told::default(),
             ages: Ages::default(),
@@ -132,6 +135,9 @@ impl Session {
     }
 
     pub(crate) fn disconnected(&mut self, why: String, now: Moment) {
+        if self.meeting().is_some() {
+            self.apart = now;
+        }
         self.turn(Link::Down, why, now);
         self.heartbeat.disconnected();
     }
@@ -179,6 +185,11 @@ impl Session {
         self.told.role = Some(if hello.serving { Role::Primary } else { Role::Secondary });
     }
 
+    /// The peer hands its primary role to this node.
+    pub(crate) const fn handed_over(&mut self) {
+        self.told.role = Some(Role::Secondary);
+    }
+
     pub(crate) fn up(&mut self, hello: Hello, now: Moment) {
         let meeting = Meeting { hello, proof: Proof::Missing, reported: None };
         self.turn(Link::Up(Box::new(meeting)), String::from("connected"), now);
@@ -222,6 +233,11 @@ impl Session {
     /// Why it did.
     pub(crate) fn why(&self) -> &str {
         &self.why
+    }
+
+    /// When the last conversation ended; before the first one, when this process began.
+    pub(crate) const fn apart_since(&self) -> Moment {
+        self.apart
     }
 
     /// The peer's hello, while the conversation stands.
@@ -321,7 +337,7 @@ impl Session {
         self.told.ping
     }
 
-    /// The role of the peer in its last hello.
+    /// The role of the peer in its last hello, unless it handed that over since.
     pub(crate) const fn role(&self) -> Option<Role> {
         self.told.role
     }

@@ -30,7 +30,8 @@ impl Standing {
         fault: StoreFault,
         config: &Config,
     ) -> String {
-        let (group, node, volume) = (&config.group, &config.node, config.name_of(volume));
+        let (group, node, peer) = (&config.group, &config.node, &config.peer);
+        let volume = config.name_of(volume);
         let repair = match fault {
             StoreFault::Unrecorded => {
                 return format!(
@@ -46,7 +47,8 @@ impl Standing {
             format!("{repair} on {node}, then `helio resync {group}` on {node}")
         } else if self.follower().is_some_and(Follower::waits_for_space) {
             format!(
-                "free space on {node} (the resync then continues), or `helio member replace {group}/{volume}` on {node}"
+                "free space on {node} (the resync then continues); or, if {peer} is primary, `helio member replace \
+                 {group}/{volume}` on {node}"
             )
         } else if self.is(Following::Returning) {
             format!(
@@ -57,7 +59,8 @@ impl Standing {
         } else {
             // A secondary stopped using the disk: it opens it again when its daemon starts.
             format!(
-                "{repair} on {node}, then restart its daemon; or `helio member replace {group}/{volume}` on {node}"
+                "{repair} on {node}, then restart its daemon; or, if {peer} is primary, `helio member replace \
+                 {group}/{volume}` on {node}"
             )
         }
     }

@@ -71,7 +71,7 @@ pub struct Status {
     pub fault: Option<Fault>,
     /// What failed on the peer, as it reported last.
     pub peer_fault: Option<Fault>,
-    /// An operator paused replication, here or on the peer as it reported last.
+    /// An operator paused replication: here on a primary, on a secondary at the peer as it reported last.
     pub paused: bool,
     /// This secondary has acknowledged writes that its peer may not have.
     pub ahead: bool,
@@ -81,7 +81,8 @@ pub struct Status {
     pub only_at_peer: Option<Bytes>,
     /// When a client changed data on this node last; none if no client did since the daemon started.
     pub last_write: Option<Moment>,
-    /// How long before a report of the peer a client changed data there last, and when that report came.
+    /// How long before a refused handshake a client changed data at the peer last, and when that handshake was. A connected peer does not
+    /// report each write, so it is not known while the nodes are connected, and after that.
     pub last_write_at_peer: Option<(Duration, Moment)>,
     /// The last consistent image, where one is kept on this node while its copy is not consistent.
     pub safe_copy: Option<SafeCopyStatus>,
@@ -220,6 +221,8 @@ pub struct LinkStatus {
     pub since: Moment,
     /// Why.
     pub why: String,
+    /// When the last conversation ended; before the first one, when this process began.
+    pub apart_since: Moment,
     /// What helps, where the two must not mirror each other now.
     pub hint: Option<String>,
     /// When the peer was heard last.
@@ -468,12 +471,19 @@ impl View<'_> {
             members: self.turn.config().indices().map(|v| self.local.member_state(v)).collect(),
             fault: self.fault(),
             peer_fault: self.peer_fault(),
-            paused: self.is_paused() || self.peer.session().report().is_some_and(|r| r.paused),
+            paused: match primary {
+                Some(_) => self.is_paused(),
+                None => self.peer.session().report().is_some_and(|report| report.paused),
+            },
             ahead: self.is_ahead(),
             peer_ahead: self.peer.session().report().is_some_and(|report| report.ahead),
             only_at_peer: self.peer.session().report().and_then(|report| report.only_here),
             last_write: self.turn.last_write(),
-            last_write_at_peer: self.peer.session().peer_wrote(),
+            last_write_at_peer: self
+                .peer
+                .session()
+                .peer_wrote()
+                .filter(|_| self.link_state() == LinkState::Refused),
             safe_copy: self.safe_copy(),
             differing: self.unrepaired(),
             lease_held,
@@ -603,6 +613,7 @@ impl View<'_> {
             state: self.link_state(),
             since: session.since(),
             why: session.why().into(),
+            apart_since: session.apart_since(),
             hint: Some(session.hint()).filter(|hint| !hint.is_empty()).map(String::from),
             last_heard: session.last_heard(),
             round_trip,
@@ -642,6 +653,19 @@ impl View<'_> {
     #[must_use]
     pub fn told(&self) -> Option<u64> {
         self.peer.session().told().map(|(ping, _)| ping.token)
+    }
+
+    /// Whether this node was primary when it stopped, and is not primary again yet.
+    #[must_use]
+    pub fn is_returning(&self) -> bool {
+        self.standing.is(Following::Returning)
+    }
+
+    /// Whether the peer of this primary reported that it has no space for before-images, and no stream flows.
+    #[must_use]
+    pub fn lacks_room(&self) -> bool {
+        let primary = self.standing.primary();
+        primary.is_some_and(|p| p.keeping().is_refused() && !p.streams())
     }
 
     /// Whether this node is primary and lacks regions that its peer holds.

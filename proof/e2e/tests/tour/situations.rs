@@ -54,6 +54,9 @@ fn of_the_link() -> Vec<String> {
     relay.control().cut(Cut::Freeze);
     wait_verdict(&pair, "paris", "at-risk");
     write(&pair, "paris", 1);
+    wait(&pair, "lyon", "paris that does not connect again", |group| {
+        group["next"].as_str().is_some_and(|next| next.contains("surely down"))
+    });
     all.push(shown(&pair, "The link is cut", "at-risk"));
 
     relay.control().heal();

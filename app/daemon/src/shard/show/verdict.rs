@@ -3,10 +3,11 @@
 
 use crate::shard::clock::Clock;
 use crate::shard::group::Group;
+use crate::shard::show::advice::{self, Contact, Facts};
 use crate::shard::show::{one_node, reason, seeding, unresolved, verify};
 use helio_api::VerdictStatus;
-use helio_engine::{Fault, LinkState, Refusal, Status};
-use helio_units::{Bytes, Mode, Role, State, Verdict};
+use helio_engine::{Fault, LinkState, Status};
+use helio_units::{Bytes, Generation, Mode, Role, State, Verdict};
 
 /// The verdict with its reason.
 pub(super) fn of(status: &Status, group: &Group, clock: &Clock) -> VerdictStatus {
@@ -50,7 +51,12 @@ fn why(status: &Status, group: &Group, clock: &Clock) -> String {
         Verdict::NoPrimary if status.changing.is_some() => reason(status),
         Verdict::NoPrimary if status.ahead => format!("only {node} has the last writes"),
         Verdict::NoPrimary if status.peer_ahead => format!("only {peer} has the last writes"),
-        Verdict::NoPrimary => format!("neither {node} nor {peer} is primary"),
+        Verdict::NoPrimary if link.state == LinkState::Connected => {
+            format!("neither {node} nor {peer} is primary")
+        }
+        Verdict::NoPrimary => {
+            format!("neither {node} nor {peer} was primary when they were connected last")
+        }
         Verdict::Unknown => format!("no message from {peer} since this daemon started"),
         Verdict::AtRisk if cut => match link.last_heard {
             Some(at) if status.role == Role::Primary => {
@@ -156,101 +162,43 @@ pub(super) fn next(status: &Status, group: &Group, clock: &Clock) -> String {
     if let Some(unblock) = unblock(status, group, connected) {
         return unblock;
     }
-    let node = &group.config.node;
-    let next = match status.role {
-        Role::Primary if group.engine.view().seeding().is_some() => {
-            format!("when the shipped disk is in place on {peer}: `helio seed end {name}`")
-        }
-        Role::Secondary if ships(status, group, clock) && group.engine.view().peer_serves() => {
-            format!(
-                "when the shipped disk is in place on {node}: `helio seed end {name}` on {peer}"
-            )
-        }
-        Role::Primary => of_primary(status, group, connected),
-        Role::Secondary => of_secondary(status, group, connected),
-    };
+    let follows = status.role == Role::Secondary;
+    if let Some(hint) = group.engine.view().neither_has_everything().filter(|_| follows) {
+        return hint;
+    }
+    let change = status.changing.unwrap_or_default();
+    let names = (name.as_str(), group.config.node.as_str(), peer.as_str());
+    let next = advice::of(&facts(status, group, clock), names, change);
     if Fault::needs_nothing(&next) { repair.unwrap_or(next) } else { next }
 }
 
-fn of_primary(status: &Status, group: &Group, connected: bool) -> String {
-    let (name, peer) = (&group.name, &group.peer);
-    match status.state {
-        State::Replicating if status.differing > 0 => verify::hint(group),
-        State::Replicating | State::Periodic => "nothing".into(),
-        State::Queuing => "wait for or restore the link; queued writes are then sent".into(),
-        State::CatchingUp => "nothing; the group is in sync when the queue is sent".into(),
-        State::Syncing => "nothing; the group is in sync when the resync ends".into(),
-        State::NeedsRoom => format!(
-            "free space for before-images on {peer}, then `helio resync {name}`; or `helio resync {name} \
-             --give-up-safe-copy`"
-        ),
-        _ if status.paused => format!("`helio resume {name}` ends the pause"),
-        _ if connected => format!("`helio resync {name}` copies the dirty regions"),
-        // It was primary when it was connected last.
-        _ if status.link.peer_role == Some(Role::Primary) => format!(
-            "make sure that {peer} serves no clients; it is resynced, or refused, when it returns"
-        ),
-        _ if group.config.autosync => "wait for or restore the link; a resync then starts".into(),
-        _ => format!("restore the link to {peer}, then `helio resync {name}`"),
-    }
-}
-
-fn of_secondary(status: &Status, group: &Group, connected: bool) -> String {
-    let (name, peer, node) = (&group.name, &group.peer, &group.config.node);
-    let serves = connected && group.engine.view().peer_serves();
-    if let Some(hint) = group.engine.view().neither_has_everything() {
-        return hint;
-    }
-    let peer_needs_sync = connected && !serves && !group.engine.view().peer_is_complete();
-    match status.state {
-        State::NeedsRoom => format!(
-            "enlarge the file system of the before-images or `safe-copy` on {node}, then `helio resync {name}` on {peer}"
-        ),
-        State::NeedsSync if serves => format!("nothing; {peer} completes the resync"),
-        State::NeedsSync if connected && !peer_needs_sync => {
-            format!("`helio promote {name}` on {peer}, which then completes the resync")
-        }
-        State::NeedsSync if connected && status.safe_copy.is_some_and(|kept| kept.sound) => {
-            format!(
-                "no node has a complete copy: `helio promote {name} --force --restore` on {node} restores the copy that is preserved there"
-            )
-        }
-        State::NeedsSync if connected => Refusal::no_complete_copy(name, peer),
-        State::NeedsSync if status.safe_copy.is_some_and(|kept| kept.sound) => format!(
-            "if {peer} is surely down: `helio promote {name} --force --restore`; otherwise connect it, and it completes the \
-             resync"
-        ),
-        State::NeedsSync => {
-            format!(
-                "connect {peer}: the copy on {node} is inconsistent until {peer} completes the resync"
-            )
-        }
-        State::Logging if serves && status.paused => {
-            format!("`helio resume {name}` on {peer} ends the pause")
-        }
-        State::Logging if serves => {
-            format!("`helio resync {name}` on {peer} copies the dirty regions")
-        }
-        _ if serves && status.differing > 0 => {
-            format!("`helio resync {name}` on {peer} copies the differences to {node}")
-        }
-        _ if serves => "nothing".into(),
-        // This node has no copy yet.
-        _ if peer_needs_sync && !status.consistent => Refusal::no_complete_copy(name, peer),
-        _ if status.ahead => format!("`helio promote {name}` on {node}; do not promote {peer}"),
-        _ if status.peer_ahead => {
-            format!("`helio promote {name}` on {peer}; do not promote {node}")
-        }
-        _ if peer_needs_sync => {
-            format!("`helio promote {name}` on {node}, which then completes the resync of {peer}")
-        }
-        _ if connected => format!("`helio promote {name}` on the node that should be primary"),
-        _ if status.verdict == Verdict::Unknown => {
-            format!("start the daemon of {peer}, or restore the link")
-        }
-        _ => format!(
-            "if {peer} is surely down: `helio promote {name} --force`; otherwise restore the link"
-        ),
+fn facts(status: &Status, group: &Group, clock: &Clock) -> Facts {
+    let (view, link) = (group.engine.view(), &status.link);
+    let contact = match link.state {
+        LinkState::Connected => Contact::Connected,
+        _ if clock.now() < group.link.connects_by(link.apart_since) => Contact::Expected,
+        _ => Contact::Missing,
+    };
+    let returning = view.is_returning();
+    Facts {
+        role: status.role,
+        state: if view.lacks_room() { State::NeedsRoom } else { status.state },
+        contact,
+        peer: link.peer_role,
+        changing: status.changing.is_some() && !returning,
+        returning,
+        ships: view.seeding().is_some() || ships(status, group, clock),
+        paused: status.paused,
+        autosync: group.config.autosync,
+        differs: status.differing > 0,
+        ahead: status.ahead,
+        peer_ahead: status.peer_ahead,
+        new: status.generation == Generation::NONE,
+        peer_new: view.peer_is_new(),
+        peer_complete: view.peer_is_complete(),
+        preserved: status.safe_copy.is_some_and(|kept| kept.sound),
+        reported: status.lag_reported.is_some_and(|at| at >= link.since),
+        lease: status.lease_held.is_some(),
     }
 }
 

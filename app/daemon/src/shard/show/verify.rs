@@ -41,15 +41,6 @@ pub(super) fn status(group: &Group, clock: &Clock) -> VerifyStatus {
     }
 }
 
-/// What helps against differences.
-pub(super) fn hint(group: &Group) -> String {
-    let name = &group.name;
-    format!(
-        "`helio resync {name}` copies the differences to {}; `helio verify start {name} --repair` looks for more",
-        group.peer
-    )
-}
-
 /// Why a copy that is known to differ protects nothing.
 pub(super) fn why(status: &Status, group: &Group) -> String {
     let secondary = match status.role {

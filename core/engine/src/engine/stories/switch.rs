@@ -135,6 +135,59 @@ fn a_switch_waits_for_a_peer_that_is_level() {
     assert!(desk.engine.view().is_primary());
 }
 
+/// The refusal of a switch.
+fn refused(desk: &mut Desk) -> Refusal {
+    desk.command(Command::Switch);
+    let last = desk.results.last().cloned().expect("it has a result");
+    last.expect_err("it is refused")
+}
+
+#[test]
+fn a_switch_to_a_node_on_which_something_failed_names_its_repair_and_no_resync() {
+    let mut desk = Desk::replicating(Mode::Sync);
+    desk.command(Command::Pause);
+    assert!(refused(&mut desk).hint.contains("`helio resync db --wait`"));
+    let report = Report {
+        fault: "volume data failed".into(),
+        hint: "repair it".into(),
+        ..Report::default()
+    };
+    desk.hear(Message::Report(report));
+    let refusal = refused(&mut desk);
+    assert_eq!((refusal.code, refusal.hint.as_str()), ("not-level", "repair it; then switch"));
+    assert!(refusal.text.ends_with("something failed there: volume data failed"), "{refusal:?}");
+}
+
+#[test]
+fn a_switch_from_a_node_without_a_complete_copy_names_the_way_that_needs_none() {
+    let refusal = refused(&mut lack::reversed());
+    assert!(refusal.hint.contains("`helio demote db` on paris, then `helio promote db` on lyon"));
+    assert_eq!(refusal.flaw(), None);
+}
+
+#[test]
+fn a_secondary_whose_disk_failed_is_not_told_to_wait() {
+    let mut desk = follower(generation(1), true);
+    desk.save(true);
+    desk.hear(item(1));
+    let (io, ..) = desk.ios.pop_front().expect("the item is written");
+    desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Failed(StoreFault::Io) });
+    desk.lose_link();
+    desk.meet(Hello { serving: true, role: Role::Primary, ..hello(generation(1), true) });
+    let refusal = refused(&mut desk);
+    assert_eq!(refusal.code, "volume-failed");
+    assert!(refusal.hint.starts_with("repair the disk on paris, "), "{refusal:?}");
+}
+
+#[test]
+fn a_switch_without_a_connection_says_so_and_advises_no_promotion() {
+    let mut desk = follower(generation(1), true);
+    desk.save(true);
+    desk.lose_link();
+    let refusal = refused(&mut desk);
+    assert_eq!((refusal.code, refusal.hint.contains("promote")), ("peer-lost", false));
+}
+
 #[test]
 fn an_invited_follower_becomes_primary_and_knows_the_copies_equal() {
     let mut desk = follower(generation(1), true);
@@ -148,6 +201,8 @@ fn an_invited_follower_becomes_primary_and_knows_the_copies_equal() {
     desk.store_all();
     let record = desk.save(true);
     assert_eq!((record.role, record.lineage.generation.number), (Role::Primary, 2));
+    let peer_role = desk.engine.view().status(desk.now).link.peer_role;
+    assert_eq!(peer_role, Some(Role::Secondary), "it handed its role over");
     assert_eq!(record.lineage.ancestors()[0].fork, Sequence(1));
     assert!(desk.engine.view().is_primary() && desk.results.last().is_some_and(Result::is_ok));
     assert_eq!(

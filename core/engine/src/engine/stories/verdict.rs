@@ -97,3 +97,44 @@ fn the_time_of_a_verdict_goes_on_while_the_state_changes_under_it() {
     assert_eq!(desk.engine.view().status(desk.now).state, State::Logging);
     assert_eq!(desk.engine.view().status(desk.now).verdict_since, since);
 }
+
+#[test]
+fn a_pause_ends_with_the_primary_that_was_paused() {
+    let mut desk = follower(generation(1), true);
+    desk.save_all();
+    desk.hear(Message::Report(Report { paused: true, ..Report::default() }));
+    assert!(desk.engine.view().status(desk.now).paused);
+    desk.lose_link();
+    desk.command(Command::Promote { force: true });
+    desk.save_all();
+    let status = desk.engine.view().status(desk.now);
+    assert_eq!((status.role, status.paused), (Role::Primary, false));
+}
+
+#[test]
+fn a_connection_on_which_nothing_comes_does_not_begin_the_absence_of_the_peer_anew() {
+    let mut desk = Desk::replicating(Mode::Sync);
+    desk.now = desk.now + Duration::from_secs(5);
+    desk.lose_link();
+    let apart = |desk: &Desk| desk.engine.view().status(desk.now).link.apart_since;
+    let lost = desk.now;
+    assert_eq!(apart(&desk), lost);
+    desk.now = desk.now + Duration::from_secs(5);
+    desk.tell(Event::Connected);
+    desk.lose_link();
+    assert_eq!(apart(&desk), lost);
+}
+
+#[test]
+fn the_last_write_at_the_peer_is_shown_while_its_handshake_is_refused() {
+    let last_write = Some(Duration::from_secs(3));
+    let report = Report { last_write, ..Report::default() };
+    let mut desk = Desk::replicating(Mode::Async);
+    desk.hear(Message::Report(report.clone()));
+    assert_eq!(desk.engine.view().status(desk.now).last_write_at_peer, None);
+    let (mut desk, rival) = switch::diverged();
+    let serving = Hello { serving: true, role: Role::Primary, ..hello(rival, true) };
+    desk.meet(Hello { report, ..serving });
+    let told = desk.engine.view().status(desk.now).last_write_at_peer;
+    assert_eq!(told, Some((Duration::from_secs(3), desk.now)));
+}

@@ -1,0 +1,496 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What an operator does next about a group of two nodes, if nothing failed, refused or waits. One table: the first row whose facts
+//! hold. Each text must be true for all that its facts leave open: a node without a connection does not know if its peer was promoted.
+
+use helio_engine::Refusal;
+use helio_units::{Role, State};
+
+/// The connection to the peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Contact {
+    Connected,
+    /// There is none. A peer that runs may not have had the time to connect.
+    Expected,
+    /// There is none, for longer than a peer that runs needs to connect.
+    Missing,
+}
+
+/// The advice is chosen by these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Facts {
+    pub(super) role: Role,
+    pub(super) state: State,
+    pub(super) contact: Contact,
+    /// The role of the peer in the last handshake; none since this daemon started.
+    pub(super) peer: Option<Role>,
+    /// A change of role is in progress.
+    pub(super) changing: bool,
+    /// This node was primary when it stopped, and is not primary again yet.
+    pub(super) returning: bool,
+    /// A disk is being shipped to the secondary.
+    pub(super) ships: bool,
+    /// An operator paused replication.
+    pub(super) paused: bool,
+    /// A resync starts without an operator.
+    pub(super) autosync: bool,
+    /// A verify found differences.
+    pub(super) differs: bool,
+    /// This secondary has the last writes.
+    pub(super) ahead: bool,
+    /// The peer has the last writes, as it reported last.
+    pub(super) peer_ahead: bool,
+    /// This node never had a copy.
+    pub(super) new: bool,
+    /// The connected peer never had a copy.
+    pub(super) peer_new: bool,
+    /// The connected peer is not primary, and has a complete copy.
+    pub(super) peer_complete: bool,
+    /// A consistent copy is preserved on this node.
+    pub(super) preserved: bool,
+    /// The connected primary has reported its state.
+    pub(super) reported: bool,
+    /// This secondary may become primary without its peer's consent.
+    pub(super) lease: bool,
+}
+
+impl Facts {
+    fn connected(&self) -> bool {
+        self.contact == Contact::Connected
+    }
+
+    /// This is the secondary of a connected primary.
+    fn follows(&self) -> bool {
+        self.role == Role::Secondary && self.connected() && self.peer == Some(Role::Primary)
+    }
+
+    /// The nodes are connected, and neither is primary.
+    fn idle(&self) -> bool {
+        self.role == Role::Secondary && self.connected() && self.peer != Some(Role::Primary)
+    }
+
+    fn leads(&self) -> bool {
+        self.role == Role::Primary
+    }
+
+    fn is(&self, state: State) -> bool {
+        self.state == state
+    }
+}
+
+/// What a row says. `{group}`, `{node}`, `{peer}` and `{change}` stand for names, and for the change of role.
+#[derive(Clone, Copy)]
+enum Says {
+    Text(&'static str),
+    NoCompleteCopy,
+}
+use Says::{NoCompleteCopy, Text};
+
+/// Label, what must hold, and what is said.
+type Row = (&'static str, fn(&Facts) -> bool, Says);
+
+const ROWS: [Row; 43] = [
+    ("changing", |f| f.changing, Text("nothing; {node} is {change}")),
+    // A primary, connected.
+    (
+        "ships",
+        |f| f.leads() && f.ships,
+        Text("when the shipped disk is in place on {peer}: `helio seed end {group}`"),
+    ),
+    (
+        "differs",
+        |f| f.leads() && f.connected() && f.is(State::Replicating) && f.differs,
+        Text(
+            "`helio resync {group}` copies the differences to {peer}; `helio verify start {group} --repair` looks for more",
+        ),
+    ),
+    (
+        "replicates",
+        |f| f.leads() && f.connected() && (f.is(State::Replicating) || f.is(State::Periodic)),
+        Text("nothing"),
+    ),
+    (
+        "catches-up",
+        |f| f.leads() && f.connected() && (f.is(State::CatchingUp) || f.is(State::Queuing)),
+        Text("nothing; the group is in sync when the queue is sent"),
+    ),
+    (
+        "resyncs",
+        |f| f.leads() && f.connected() && f.is(State::Syncing),
+        Text("nothing; the group is in sync when the resync ends"),
+    ),
+    (
+        "needs-room",
+        |f| f.leads() && f.connected() && f.is(State::NeedsRoom),
+        Text(
+            "free space for before-images on {peer}, then `helio resync {group}`; or `helio resync {group} \
+             --give-up-safe-copy`",
+        ),
+    ),
+    (
+        "paused",
+        |f| f.leads() && f.connected() && f.paused,
+        Text("`helio resume {group}` ends the pause"),
+    ),
+    (
+        "resync",
+        |f| f.leads() && f.connected(),
+        Text("`helio resync {group}` copies the dirty regions"),
+    ),
+    // A primary without its peer. What the peer did since is unknown.
+    (
+        "rival",
+        |f| f.leads() && f.peer == Some(Role::Primary),
+        Text(
+            "make sure that {peer} serves no clients; it is resynced, or refused, when it returns",
+        ),
+    ),
+    (
+        "needs-room-and-peer",
+        |f| f.leads() && f.is(State::NeedsRoom),
+        Text(
+            "connect {peer} and free space for before-images there, then `helio resync {group}`; or, when it is connected, \
+             `helio resync {group} --give-up-safe-copy`",
+        ),
+    ),
+    ("paused-alone", |f| f.leads() && f.paused, Text("`helio resume {group}` ends the pause")),
+    (
+        "queues",
+        |f| f.leads() && f.is(State::Queuing),
+        Text(
+            "wait for or restore the link; queued writes are then sent, unless {peer} was primary meanwhile",
+        ),
+    ),
+    (
+        "alone",
+        |f| f.leads() && f.autosync,
+        Text(
+            "wait for or restore the link; a resync then starts, unless {peer} was primary meanwhile",
+        ),
+    ),
+    (
+        "alone-by-hand",
+        Facts::leads,
+        Text("restore the link to {peer}, then `helio resync {group}`"),
+    ),
+    // The secondary of a connected primary.
+    (
+        "ships-here",
+        |f| f.follows() && f.ships,
+        Text("when the shipped disk is in place on {node}: `helio seed end {group}` on {peer}"),
+    ),
+    (
+        "needs-room-here",
+        |f| f.follows() && f.is(State::NeedsRoom),
+        Text(
+            "enlarge the file system of the before-images or `safe-copy` on {node}, then `helio resync {group}` on {peer}",
+        ),
+    ),
+    (
+        "needs-sync",
+        |f| f.follows() && f.is(State::NeedsSync),
+        Text("nothing; {peer} completes the resync"),
+    ),
+    ("follows-soon", |f| f.follows() && !f.reported, Text("nothing; {peer} has just connected")),
+    (
+        "follows-paused",
+        |f| f.follows() && f.is(State::Logging) && f.paused,
+        Text("`helio resume {group}` on {peer} ends the pause"),
+    ),
+    (
+        "follows-not",
+        |f| f.follows() && f.is(State::Logging),
+        Text("`helio resync {group}` on {peer} copies the dirty regions"),
+    ),
+    (
+        "follows-differs",
+        |f| f.follows() && f.differs,
+        Text("`helio resync {group}` on {peer} copies the differences to {node}"),
+    ),
+    ("follows", Facts::follows, Text("nothing")),
+    // Two connected secondaries.
+    (
+        "complete-there",
+        |f| f.idle() && f.is(State::NeedsSync) && f.peer_complete,
+        Text("`helio promote {group}` on {peer}, which then completes the resync"),
+    ),
+    (
+        "preserved-here",
+        |f| f.idle() && f.is(State::NeedsSync) && f.preserved,
+        Text(
+            "no node has a complete copy: `helio promote {group} --force --restore` on {node} restores the copy that is preserved there",
+        ),
+    ),
+    ("complete-nowhere", |f| f.idle() && !f.new && f.is(State::NeedsSync), NoCompleteCopy),
+    ("returns", |f| f.idle() && f.returning, Text("nothing; {node} waits for a report of {peer}")),
+    ("new-here-nowhere", |f| f.idle() && f.new && !f.peer_complete, NoCompleteCopy),
+    (
+        "new-pair",
+        |f| f.idle() && f.new && f.peer_new,
+        Text(
+            "`helio promote {group}` on the node that should be primary; it overwrites the data of the other one",
+        ),
+    ),
+    (
+        "new-here",
+        |f| f.idle() && f.new,
+        Text("`helio promote {group}` on {peer}, which then copies to {node}"),
+    ),
+    (
+        "ahead",
+        |f| f.idle() && f.ahead,
+        Text("`helio promote {group}` on {node}; do not promote {peer}"),
+    ),
+    (
+        "peer-ahead",
+        |f| f.idle() && f.peer_ahead,
+        Text("`helio promote {group}` on {peer}; do not promote {node}"),
+    ),
+    (
+        "complete-here",
+        |f| f.idle() && !f.peer_complete,
+        Text("`helio promote {group}` on {node}, which then copies to {peer}"),
+    ),
+    ("no-primary", Facts::idle, Text("`helio promote {group}` on the node that should be primary")),
+    // A secondary without its peer.
+    ("expected", |f| f.contact == Contact::Expected, Text("wait: {peer} is expected to connect")),
+    (
+        "inconsistent",
+        |f| f.is(State::NeedsSync) && f.preserved,
+        Text(
+            "if {peer} is surely down: `helio promote {group} --force --restore`; otherwise connect it, and it completes the \
+             resync",
+        ),
+    ),
+    (
+        "inconsistent-without-copy",
+        |f| f.is(State::NeedsSync) && !f.new,
+        Text(
+            "connect {peer}: the copy on {node} is inconsistent until {peer} completes the resync",
+        ),
+    ),
+    (
+        "ahead-alone",
+        |f| f.ahead,
+        Text(
+            "restore the link, then `helio promote {group}` on {node}; if {peer} is surely down and was not promoted: \
+             `helio promote {group} --force`",
+        ),
+    ),
+    (
+        "peer-ahead-away",
+        |f| f.peer_ahead,
+        Text(
+            "restore the link, then `helio promote {group}` on {peer}, which has the last writes; if {peer} is lost: \
+             `helio promote {group} --force`, without them",
+        ),
+    ),
+    (
+        "returns-alone",
+        |f| f.returning,
+        Text(
+            "restore the link: {node} is then primary again, unless {peer} was promoted; if {peer} is surely down and was \
+             not promoted: `helio promote {group} --force`",
+        ),
+    ),
+    (
+        "unheard",
+        |f| f.new || f.peer.is_none(),
+        Text("start the daemon of {peer}, or restore the link"),
+    ),
+    (
+        "lease",
+        |f| f.lease,
+        Text("`helio promote {group}` while the lease is held; otherwise restore the link"),
+    ),
+    (
+        "lost",
+        |_| true,
+        Text(
+            "if {peer} is surely down: `helio promote {group} --force`; otherwise restore the link",
+        ),
+    ),
+];
+
+/// The advice for these facts.
+pub(super) fn of(facts: &Facts, (group, node, peer): (&str, &str, &str), change: &str) -> String {
+    match row(facts).2 {
+        NoCompleteCopy => Refusal::no_complete_copy(group, peer),
+        Text(text) => text
+            .replace("{group}", group)
+            .replace("{node}", node)
+            .replace("{peer}", peer)
+            .replace("{change}", change),
+    }
+}
+
+fn row(facts: &Facts) -> &'static Row {
+    let found = ROWS.iter().find(|(_, holds, _)| holds(facts));
+    found.unwrap_or_else(|| panic!("no row covers {facts:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    const FLAGS: u32 = 14;
+
+    /// Every combination of facts.
+    fn all() -> impl Iterator<Item = Facts> {
+        let contacts = [Contact::Connected, Contact::Expected, Contact::Missing];
+        let peers = [None, Some(Role::Primary), Some(Role::Secondary)];
+        let words = [Role::Primary, Role::Secondary].into_iter().flat_map(move |role| {
+            State::ALL.into_iter().flat_map(move |state| {
+                contacts.into_iter().flat_map(move |contact| {
+                    peers.into_iter().map(move |peer| (role, state, contact, peer))
+                })
+            })
+        });
+        words.flat_map(|(role, state, contact, peer)| {
+            (0..1_u32 << FLAGS).map(move |flags| {
+                let flag = |n: u32| flags & 1 << n != 0;
+                Facts {
+                    role,
+                    state,
+                    contact,
+                    peer,
+                    changing: flag(0),
+                    returning: flag(1),
+                    ships: flag(2),
+                    paused: flag(3),
+                    autosync: flag(4),
+                    differs: flag(5),
+                    ahead: flag(6),
+                    peer_ahead: flag(7),
+                    new: flag(8),
+                    peer_new: flag(9),
+                    peer_complete: flag(10),
+                    preserved: flag(11),
+                    reported: flag(12),
+                    lease: flag(13),
+                }
+            })
+        })
+    }
+
+    #[test]
+    fn every_combination_of_facts_has_an_advice_that_is_true_for_it_and_no_row_is_idle() {
+        let mut found = BTreeSet::new();
+        for facts in all() {
+            let (label, _, says) = row(&facts);
+            if !found.insert((*label, facts.role == Role::Primary, facts.contact as u8)) {
+                continue;
+            }
+            let text = if let Text(text) = says { text } else { "" };
+            let has = |words: &str| text.contains(words);
+            let (missing, leads) = (facts.contact == Contact::Missing, facts.leads());
+            // Force is for a peer that had the time to connect, and for two nodes without a complete copy.
+            assert!(
+                !has("--force") || (missing && !leads) || *label == "preserved-here",
+                "{label}"
+            );
+            assert!(!has("surely down") || missing, "{label}");
+            // What happens when the link is back depends on what the peer did.
+            let promises = has(" are then sent") || has(" then starts");
+            assert!(!promises || has("unless {peer} was primary meanwhile"), "{label}");
+            assert!(!facts.connected() || !(has(" link") || has("surely")), "{label}");
+            // Where there is no peer, something is to be done, or waited for.
+            assert!(facts.connected() || facts.changing || !text.starts_with("nothing"), "{label}");
+        }
+        let found: BTreeSet<&str> = found.into_iter().map(|(label, ..)| label).collect();
+        let idle: Vec<&str> =
+            ROWS.iter().map(|(label, ..)| *label).filter(|label| !found.contains(label)).collect();
+        assert!(idle.is_empty(), "rows that no facts reach: {idle:?}");
+    }
+
+    /// A primary in sync; stories change what they are about.
+    const CALM: Facts = Facts {
+        role: Role::Primary,
+        state: State::Replicating,
+        contact: Contact::Connected,
+        peer: Some(Role::Secondary),
+        changing: false,
+        returning: false,
+        ships: false,
+        paused: false,
+        autosync: true,
+        differs: false,
+        ahead: false,
+        peer_ahead: false,
+        new: false,
+        peer_new: false,
+        peer_complete: true,
+        preserved: false,
+        reported: true,
+        lease: false,
+    };
+
+    fn says(facts: Facts) -> String {
+        of(&facts, ("db", "paris", "lyon"), "handing over")
+    }
+
+    #[test]
+    fn a_primary_that_is_cut_off_is_warned_of_a_peer_that_was_primary_in_every_state() {
+        let cut = Facts { contact: Contact::Missing, state: State::Queuing, ..CALM };
+        assert_eq!(
+            says(cut),
+            "wait for or restore the link; queued writes are then sent, unless lyon was primary meanwhile"
+        );
+        assert_eq!(
+            says(Facts { state: State::Logging, peer: None, ..cut }),
+            "wait for or restore the link; a resync then starts, unless lyon was primary meanwhile"
+        );
+        for state in [State::Queuing, State::Logging, State::NeedsRoom] {
+            let rival = says(Facts { peer: Some(Role::Primary), state, ..cut });
+            assert!(rival.starts_with("make sure that lyon serves no clients; "), "{rival}");
+        }
+    }
+
+    #[test]
+    fn force_is_advised_once_a_peer_that_runs_would_have_connected() {
+        let follower = Facts {
+            role: Role::Secondary,
+            state: State::Logging,
+            contact: Contact::Expected,
+            peer: Some(Role::Primary),
+            ..CALM
+        };
+        for returning in [false, true] {
+            let soon = says(Facts { returning, ..follower });
+            assert_eq!(soon, "wait: lyon is expected to connect");
+        }
+        let missing = Facts { contact: Contact::Missing, ..follower };
+        assert_eq!(
+            says(missing),
+            "if lyon is surely down: `helio promote db --force`; otherwise restore the link"
+        );
+        // It may have been promoted before it went down.
+        let returning = says(Facts { returning: true, peer: None, ..missing });
+        assert!(
+            returning.starts_with("restore the link: paris is then primary again, unless lyon ")
+        );
+        let held = says(Facts { lease: true, ..missing });
+        assert!(held.starts_with("`helio promote db` while the lease is held; "), "{held}");
+    }
+
+    #[test]
+    fn a_node_with_the_last_writes_is_not_advised_to_ask_a_peer_that_is_away() {
+        let idle = Facts { role: Role::Secondary, state: State::Logging, ahead: true, ..CALM };
+        assert_eq!(says(idle), "`helio promote db` on paris; do not promote lyon");
+        let away = says(Facts { contact: Contact::Missing, ..idle });
+        assert!(away.starts_with("restore the link, then `helio promote db` on paris; "), "{away}");
+    }
+
+    #[test]
+    fn the_first_promotion_says_that_it_overwrites_the_other_node() {
+        let new = Facts { role: Role::Secondary, state: State::Logging, new: true, ..CALM };
+        let pair = says(Facts { peer_new: true, ..new });
+        assert!(pair.ends_with("; it overwrites the data of the other one"), "{pair}");
+        assert_eq!(says(new), "`helio promote db` on lyon, which then copies to paris");
+    }
+
+    #[test]
+    fn a_change_of_role_is_waited_for() {
+        assert_eq!(says(Facts { changing: true, ..CALM }), "nothing; paris is handing over");
+    }
+}
