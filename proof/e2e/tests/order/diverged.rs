@@ -46,7 +46,10 @@ fn resolve(pair: &Pair, book: &Book, alone: u64) {
     let left = image(pair, "paris", book.run());
     let asked = pair.helio("paris", &["resolve", "db", "--discard", "paris"]);
     assert_eq!(asked.status.code(), Some(4), "nothing is given up unasked: {asked}");
-    assert!(asked.stderr.contains("at stake: writes that exist only on paris: at most "), "{asked}");
+    assert!(
+        asked.stderr.contains("at stake: writes that exist only on paris: at most "),
+        "{asked}"
+    );
     let dir = pair.scratch().join("kept");
     let save = dir.to_string_lossy().into_owned();
     let line = ["resolve", "db", "--discard", "paris", "--yes", "--save", &save];
