@@ -51,12 +51,7 @@ fn why(status: &Status, group: &Group, clock: &Clock) -> String {
         Verdict::NoPrimary if status.changing.is_some() => reason(status),
         Verdict::NoPrimary if status.ahead => format!("only {node} has the last writes"),
         Verdict::NoPrimary if status.peer_ahead => format!("only {peer} has the last writes"),
-        Verdict::NoPrimary if link.state == LinkState::Connected => {
-            format!("neither {node} nor {peer} is primary")
-        }
-        Verdict::NoPrimary => {
-            format!("neither {node} nor {peer} was primary when they were connected last")
-        }
+        Verdict::NoPrimary => neither(node, peer, cut),
         Verdict::Unknown => format!("no message from {peer} since this daemon started"),
         Verdict::AtRisk if cut => match link.last_heard {
             Some(at) if status.role == Role::Primary => {
@@ -90,6 +85,12 @@ fn why(status: &Status, group: &Group, clock: &Clock) -> String {
         }
         Verdict::AtRisk => reason(status),
     }
+}
+
+/// Neither node is primary, as far as this one knows.
+fn neither(node: &str, peer: &str, cut: bool) -> String {
+    let when = if cut { "was primary when they were connected last" } else { "is primary" };
+    format!("neither {node} nor {peer} {when}")
 }
 
 /// Whether a seed disk is on its way to the secondary.
