@@ -20,7 +20,7 @@ use std::time::Duration;
 const WIDE: [u32; 2] = [1280, 800];
 const SOME: Load = Load { count: Some(200), ..Load::PLAIN };
 const PATIENCE: Duration = Duration::from_secs(30);
-/// On a busy machine; they take 20 s.
+/// On a busy machine, where they take a minute and more.
 const OWN_TESTS_WITHIN: Duration = Duration::from_secs(240);
 
 /// A pair in sync behind a relay, of which paris is primary.
