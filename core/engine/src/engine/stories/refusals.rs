@@ -39,6 +39,11 @@ type Situation = (&'static str, fn() -> Desk);
 
 const SITUATIONS: &[Situation] = &[
     ("a secondary that never met its peer", || Desk::new(config())),
+    ("two secondaries", || {
+        let mut desk = Desk::new(config());
+        desk.meet(hello(Lineage::default(), true));
+        desk
+    }),
     ("a primary alone", || Desk::primary(config())),
     ("replicating", || Desk::replicating(Mode::Sync)),
     ("a primary cut off", || {
