@@ -88,7 +88,7 @@ use Says::{NoCompleteCopy, Text};
 /// Label, what must hold, and what is said.
 type Row = (&'static str, fn(&Facts) -> bool, Says);
 
-const ROWS: [Row; 43] = [
+const ROWS: [Row; 44] = [
     ("changing", |f| f.changing, Text("nothing; {node} is {change}")),
     // A primary, connected.
     (
@@ -292,10 +292,13 @@ const ROWS: [Row; 43] = [
              not promoted: `helio promote {group} --force`",
         ),
     ),
+    ("new-alone", |f| f.new, Text("start the daemon of {peer}, or restore the link")),
     (
         "unheard",
-        |f| f.new || f.peer.is_none(),
-        Text("start the daemon of {peer}, or restore the link"),
+        |f| f.peer.is_none() && !f.lease,
+        Text(
+            "start the daemon of {peer}, or restore the link; if {peer} is surely down: `helio promote {group} --force`",
+        ),
     ),
     (
         "lease",
@@ -464,6 +467,13 @@ mod tests {
             says(missing),
             "if lyon is surely down: `helio promote db --force`; otherwise restore the link"
         );
+        let unheard = says(Facts { peer: None, ..missing });
+        assert!(
+            unheard.ends_with("; if lyon is surely down: `helio promote db --force`"),
+            "{unheard}"
+        );
+        let new = says(Facts { new: true, peer: None, ..missing });
+        assert!(!new.contains("--force"), "there is no copy to promote: {new}");
         // It may have been promoted before it went down.
         let returning = says(Facts { returning: true, peer: None, ..missing });
         assert!(
