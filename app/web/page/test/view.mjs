@@ -116,7 +116,11 @@ for (const name of ["constructor", "toString", "__proto__"]) {
     });
     fake.tick(2);
     await shows(page, `OK: ${name}`);
-    assert.equal(await page.locator(".node-actions", { hasText: "no action now" }).count(), 2);
+    await until(
+      () => page.locator(".node-actions", { hasText: "no action now" }).count(),
+      (count) => count === 2,
+      "no action of either node",
+    );
     assert.equal(await page.locator(".forecast:visible").count(), 0);
   });
 }

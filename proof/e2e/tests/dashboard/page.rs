@@ -229,7 +229,7 @@ fn a_newcomer_cuts_a_simulated_link_and_fails_over() {
     page.click("Restore the link");
     page.see(&["OK: db", "First steps: 2 of 5 done"]);
     page.click("Kill paris");
-    page.see(&["paris: down"]);
+    page.see(&["paris: down", "AT RISK: db"]);
     page.click("Fail over to lyon");
     page.click("Do it: promote");
     page.click("promote --force on lyon");
