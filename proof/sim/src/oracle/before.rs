@@ -145,3 +145,45 @@ impl Oracle {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::Scenario;
+    use helio_netmodel::Dice;
+    use helio_twin::Happening;
+
+    const PLACE: Place = Place { volume: VolumeIndex(0), block: 0 };
+
+    /// A crash of lyon changes a block of which nothing is preserved. In the same step `also` happens to it.
+    fn crash(also: impl FnOnce(&mut Cluster)) -> Result<(), Violation> {
+        let dice = Dice::new(1);
+        let scenario = Scenario::new(&dice);
+        let mut cluster = scenario.cluster(&dice, false);
+        let mut oracle = Oracle::new(&cluster, scenario.volumes.len());
+        oracle.expected[Side::Lyon.index()] = Some(Expected {
+            generation: super::super::Key::default(),
+            head: 0,
+            image: oracle.images[Side::Lyon.index()].clone(),
+            tainted: false,
+            unknown: false,
+            waived: false,
+        });
+        let (side, stamp) = (Side::Lyon, Stamp(7));
+        let mut journal = vec![Happening::Changed { side, place: PLACE, stamp, leading: false }];
+        also(&mut cluster);
+        cluster.take_journal(&mut journal);
+        oracle.observe(&cluster, &journal)
+    }
+
+    #[test]
+    fn a_block_that_changes_is_preserved_before() {
+        let broken = crash(|_| {}).expect_err("nothing of the block is preserved");
+        assert_eq!(broken.promise, Promise::SafeCopy);
+    }
+
+    #[test]
+    fn nothing_is_expected_of_before_images_that_went_with_their_disk() {
+        assert!(crash(|cluster| cluster.set_up_with(Side::Lyon, |_| Stamp::ZEROS)).is_ok());
+    }
+}

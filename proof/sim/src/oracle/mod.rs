@@ -343,7 +343,6 @@ impl Oracle {
                 }
                 Happening::Changed { side, place, stamp, leading } => {
                     self.changed(*side, *place, *stamp, *leading)?;
-                    self.judge_kept_block(cluster, *side, *place)?;
                 }
                 Happening::Replied { side, request, answer } => {
                     let views = (self.before[side.index()], after[side.index()]);
@@ -417,12 +416,16 @@ impl Oracle {
         self.copies[side.index()].connected_at = self.serial;
     }
 
-    /// What a step left where a flush failed in it or a node died.
+    /// What a step left where a block changed in it, a flush failed or a node died. A node that dies and gets other files in
+    /// one step is judged by those, as far as anything is expected of them.
     fn judge_ends(&mut self, cluster: &Cluster, journal: &[Happening]) -> Result<(), Violation> {
         for happening in journal {
             self.judge_copies(cluster, happening)?;
             if let Happening::Dropped { side, visible, .. } = happening {
                 self.left[side.index()].went_back(visible);
+            }
+            if let Happening::Changed { side, place, .. } = happening {
+                self.judge_kept_block(cluster, *side, *place)?;
             }
             if let Happening::Died { side, .. } = happening {
                 self.judge_whole(*side)?;
