@@ -35,7 +35,7 @@ pub mod code {
 
     /// Every code a daemon may send, with the HTTP status it travels with and what it means. A client that meets
     /// another one treats it as "refused".
-    pub const ALL: [(&str, &str); 110] = [
+    pub const ALL: [(&str, &str); 109] = [
         (BAD_REQUEST, "the request cannot be read"),
         (UNKNOWN_GROUP, "no group of that name is configured on this node"),
         ("unknown-volume", "the group has no volume of that name"),
@@ -94,7 +94,6 @@ pub mod code {
         ),
         ("not-alone", "the group has other volumes, and is released as a whole"),
         ("not-consistent", "the copy of the group on this node is not complete and consistent"),
-        ("diverged", "this node may have writes that the other node never received"),
         ("no-whole-copy", "the other node did not connect with a complete copy of its own"),
         (
             "periodic",

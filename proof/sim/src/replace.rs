@@ -51,8 +51,7 @@ impl Driver {
     }
 
     /// Nobody throws away the disk of a secondary while its primary is without one, or does not know yet that it stopped
-    /// applying, or while it holds what nobody else does. While the two greet each other a hello of the disk that goes may
-    /// be on its way.
+    /// applying. While the two greet each other a hello of the disk that goes may be on its way.
     fn put_another(&mut self, side: Side, cluster: &mut Cluster, oracle: &mut Oracle) -> bool {
         let leads = cluster.node(side).serves();
         let apart = |engine: &Engine| {
@@ -63,7 +62,7 @@ impl Driver {
         let others = cluster.node(side.other()).engine.as_ref().is_some_and(apart)
             && !lacks(cluster, side.other());
         let record = cluster.node(side).superblock();
-        let follows = record.is_some_and(|r| r.role == Role::Secondary && !r.wrote && !r.alone);
+        let follows = record.is_some_and(|r| r.role == Role::Secondary);
         if !leads && (!others || !follows || oracle.is_restored(side)) {
             return false;
         }

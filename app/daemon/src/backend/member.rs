@@ -9,7 +9,7 @@ use super::{Daemon, LOOK_EVERY, LOOKS, accepted, of_refusal};
 use crate::config::{Config, VolumeConfig};
 use crate::control::Reply;
 use crate::open;
-use crate::shard::{Ask, MemberAsk};
+use crate::shard::{Ask, MemberAsk, Seat};
 use helio_api::{ApiError, AtStake, MemberAcceptRequest, MemberReplaceRequest, code};
 use helio_driver::Host;
 
@@ -87,7 +87,7 @@ impl Daemon {
         };
         let seat = self.shard.answer(ask).await?.map_err(of_refusal)?;
         if !wish.confirmed {
-            return Err(self.unconfirmed((&group, &volume), config, &seat.peer));
+            return Err(self.unconfirmed((&group, &volume), config, seat));
         }
         let (config, node) = (config.clone(), self.node.clone());
         let name = (group.clone(), volume.clone());
@@ -103,13 +103,18 @@ impl Daemon {
         &self,
         (group, volume): (&str, &str),
         config: &VolumeConfig,
-        peer: &str,
+        Seat { peer, lost, .. }: Seat,
     ) -> ApiError {
         let path = config.members_on(&self.node).first();
         let path = path.map(|path| path.display().to_string()).unwrap_or_default();
         let text =
             format!("{path} would be overwritten with the copy of {group}/{volume} from {peer}");
-        let hint = "repeat with --yes if you do not need the data on that disk";
+        let hint = if lost.is_some() {
+            "repeat with --yes if you need neither these writes nor the data on that disk"
+        } else {
+            "repeat with --yes if you do not need the data on that disk"
+        };
+        let lost = lost.map_or_else(String::new, |lost| format!("; and {lost}"));
         let mut error = ApiError::new(code::NEEDS_CONFIRMATION, text.clone(), hint);
         error.at_stake = Some(AtStake {
             since_ms: None,
@@ -117,7 +122,7 @@ impl Daemon {
             bytes: None,
             writes: None,
             last_contact_ms: None,
-            text: format!("all data on {path}"),
+            text: format!("all data on {path}{lost}"),
         });
         error
     }

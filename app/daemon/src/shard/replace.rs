@@ -22,6 +22,8 @@ pub(crate) struct Seat {
     pub(crate) others: Vec<(MemberIdentity, String)>,
     /// Who fills another one.
     pub(crate) peer: String,
+    /// What is given up besides this copy, in words.
+    pub(crate) lost: Option<String>,
 }
 
 impl<D: Driver> Shard<D> {
@@ -48,7 +50,8 @@ impl<D: Driver> Shard<D> {
         let mut others = self.stores();
         others.retain(|(_, name)| *name != own);
         let alignment = group.engine.view().block(at);
-        Ok(Seat { number, held, alignment, others, peer: group.peer.clone() })
+        let (peer, lost) = (group.peer.clone(), group.engine.view().lost_with_disk());
+        Ok(Seat { number, held, alignment, others, peer, lost })
     }
 
     /// What every volume of the node lies on.

@@ -7,6 +7,7 @@ use crate::refusal::Refusal;
 use crate::role::{Following, Leading, Stage, busy, recording};
 use crate::show::view::View;
 use alloc::format;
+use alloc::string::String;
 use helio_units::{Role, State, VolumeIndex};
 
 impl View<'_> {
@@ -75,15 +76,6 @@ impl View<'_> {
             return Err(self.not_lost(volume));
         }
         let Config { group, peer, node, .. } = self.turn.config();
-        if self.record.superblock().wrote || self.record.superblock().alone {
-            return Err(Refusal::new(
-                "diverged",
-                format!("this node may have writes of {group} that {peer} never received"),
-                format!(
-                    "`helio resolve {group} --discard {node}` first, which saves them in a file"
-                ),
-            ));
-        }
         let last =
             self.show.last_decision().filter(|last| !last.as_source).map(|last| &last.source);
         let source = self.peer.session().peer().filter(|hello| hello.serving).or(last);
@@ -101,14 +93,14 @@ impl View<'_> {
                 ),
             ));
         }
-        if source.is_none_or(|hello| !hello.consistent) {
+        if source.is_none_or(|hello| !hello.consistent || hello.suspect) {
             return Err(Refusal::new(
                 "no-whole-copy",
                 format!(
                     "{peer} has not connected with a complete copy: this disk may hold the only one"
                 ),
                 format!(
-                    "start {peer} as primary with all of its disks, and connect it to this node"
+                    "start {peer} as primary with all of its disks, none of them suspect, and connect it to this node"
                 ),
             ));
         }
@@ -120,6 +112,20 @@ impl View<'_> {
             ));
         }
         Ok(())
+    }
+
+    /// What an operator gives up who replaces the failed disk of this secondary, besides its copy: the writes for which the
+    /// peer refuses it. They cannot be saved.
+    #[must_use]
+    pub fn lost_with_disk(&self) -> Option<String> {
+        let Config { group, peer, node, .. } = self.turn.config();
+        self.is_refused_for_writes().then(|| {
+            format!(
+                "all writes of {group} that exist only on {node}: {peer} may never have received them. They cannot be saved, \
+                 since a disk of {node} failed. To keep them, repair that disk and restart the daemon of {node}; then \
+                 `helio resolve {group} --discard {node}` saves them"
+            )
+        })
     }
 
     /// A secondary is on another disk than its record names, and copies everything to it without a replacement.

@@ -90,15 +90,29 @@ impl View<'_> {
         self.own_marks().dirty_runs()
     }
 
-    /// Where the record goes back to: what both know, if the other takes that; otherwise this node joins as new.
-    fn yielded_lineage(&self) -> Lineage {
+    /// The other's last hello, and what this node says now.
+    fn hellos(&self) -> Option<(&Hello, Hello)> {
         let other = self
             .show
             .last_decision()
             .map(|last| if last.as_source { &last.target } else { &last.source });
         let ours =
             if self.peer.session().peer().is_some() { self.hello_as_met() } else { self.hello() };
-        let Some(other) = self.peer.session().peer().or(other) else { return Lineage::default() };
+        Some((self.peer.session().peer().or(other)?, ours))
+    }
+
+    /// This secondary was primary, and the table refuses it: it may hold what the other never received.
+    pub(crate) fn is_refused_for_writes(&self) -> bool {
+        let refuses = |(other, ours): (&Hello, Hello)| {
+            recovery::decide(&recovery::facts_of(other, &ours)).verdict == Verdict::Refuse
+        };
+        let wrote = !self.standing.leads() && self.record.superblock().wrote;
+        wrote && self.hellos().is_none_or(refuses)
+    }
+
+    /// Where the record goes back to: what both know, if the other takes that; otherwise this node joins as new.
+    pub(crate) fn yielded_lineage(&self) -> Lineage {
+        let Some((other, ours)) = self.hellos() else { return Lineage::default() };
         let lineage = self.common(&other.lineage);
         let given_up = Hello { lineage, wrote: false, alone: true, clean: false, ..ours };
         let facts = recovery::facts_of(other, &given_up);

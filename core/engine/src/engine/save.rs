@@ -69,12 +69,7 @@ impl Engine {
             Goal::Void => (b.marks_void, b.seeding, b.peer_invalid) = (true, 0, Generation::NONE),
             Goal::PeerInvalid(generation) => b.peer_invalid = generation,
             Goal::MarksKept => b.marks_void = false,
-            Goal::Yielded { lineage, .. } => {
-                if lineage.generation == Generation::NONE {
-                    self.record.keeping_mut().ages_mut().begin_again(0);
-                }
-                give_up(b, lineage);
-            }
+            Goal::Yielded { lineage, .. } => give_up(b, lineage, self.record.keeping_mut()),
             // Every record says what is suspect, and what is remembered.
             Goal::FlushFailed | Goal::Remember | Goal::Copies(_) => {}
             Goal::Restoring => Keeper::shape_restoring(b),
@@ -87,7 +82,12 @@ impl Engine {
             Goal::Lacking => self.standing.shape_lacking(b, &mut self.dice),
             Goal::Whole => self.standing.shape_whole(b),
             Goal::Replaced { volume, .. } => {
-                self.standing.shape_replaced(b, volume, self.local.members())
+                let view = self.view();
+                let given_up = view.is_refused_for_writes().then(|| view.yielded_lineage());
+                self.standing.shape_replaced(b, volume, self.local.members());
+                if let Some(lineage) = given_up {
+                    give_up(b, lineage, self.record.keeping_mut());
+                }
             }
             Goal::Accepted { volume, .. } => shape_accepted(b, volume),
         }
@@ -200,7 +200,14 @@ impl Engine {
                 }
             }
             Goal::Replaced { command, volume } => {
-                standing.replaced((command, volume), keeper, record, local, turn);
+                standing.replaced(
+                    (command, volume),
+                    peer.session_mut(),
+                    keeper,
+                    record,
+                    local,
+                    turn,
+                );
             }
             Goal::Accepted { command, volume } => {
                 standing.accepted((command, volume), peer, resync, record, local, turn);

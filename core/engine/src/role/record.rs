@@ -9,6 +9,7 @@ use crate::local::Local;
 use crate::local::members::Members;
 use crate::local::suspect::bit;
 use crate::record::Record;
+use crate::record::keep::Keeping;
 use crate::record::save::{Goal, Leave};
 use crate::role::{Following, Stage, Standing};
 use crate::turn::Turn;
@@ -39,7 +40,7 @@ pub(crate) fn shape_adopted(b: &mut Superblock, start: Start) {
 }
 
 /// The record of a side that is given up.
-pub(crate) fn give_up(b: &mut Superblock, lineage: Lineage) {
+pub(crate) fn give_up(b: &mut Superblock, lineage: Lineage, keeping: &mut Keeping) {
     b.role = Role::Secondary;
     b.lineage = lineage;
     b.wrote = false;
@@ -52,6 +53,7 @@ pub(crate) fn give_up(b: &mut Superblock, lineage: Lineage) {
     b.seeding = 0;
     b.began = 0;
     if lineage.generation == Generation::NONE {
+        keeping.ages_mut().begin_again(0);
         b.marks_void = true;
         b.remembers = 0;
         b.discarded = true;

@@ -196,22 +196,79 @@ fn a_secondary_whose_disk_was_exchanged_is_copied_to_without_a_replacement() {
     assert!(refusal.text.contains("did not fail"), "the record names the disk now: {refusal:?}");
 }
 
+/// A secondary with that record that flushes its disk before it adopts the stream of its new primary, which says this.
+fn before_adoption(wrote: bool, alone: bool) -> (Desk, Hello) {
+    let new = Superblock::new("db", "paris", [SIZE.0].into());
+    let mut desk = found(Superblock {
+        lineage: generation(1),
+        members: [6].into(),
+        marks_void: false,
+        clean: false,
+        wrote,
+        alone,
+        ..new
+    });
+    let newer = generation(1).fork(Generation { number: 2, tag: 2 }, Sequence::ZERO);
+    let primary = Hello { serving: true, role: Role::Primary, ..hello(newer, true) };
+    desk.meet(primary.clone());
+    desk.hear(Message::Start(start(newer, 1, true)));
+    (desk, primary)
+}
+
+fn met_as(desk: &Desk) -> &str {
+    desk.engine.view().last_decision().map_or("", |met| &met.label)
+}
+
 #[test]
-fn the_disk_of_a_secondary_that_may_hold_writes_of_its_own_is_not_replaced() {
+fn the_failed_disk_of_a_former_primary_is_replaced_whose_peer_has_all_that_it_acknowledged() {
     for (wrote, alone) in [(false, false), (true, false), (false, true)] {
-        let new = Superblock::new("db", "paris", [SIZE.0].into());
-        let record = Superblock { lineage: generation(1), wrote, alone, ..new };
-        let mut desk = Desk::new(config());
-        desk.engine = Engine::new(config(), durable(record), 1, 1, Moment::ZERO);
-        let newer = generation(1).fork(Generation { number: 2, tag: 2 }, Sequence::ZERO);
-        desk.meet(Hello { serving: true, role: Role::Primary, ..hello(newer, true) });
-        desk.hear(Message::Start(start(newer, 1, true)));
+        let (mut desk, primary) = before_adoption(wrote, alone);
         fail(&mut desk);
         desk.save_all();
-        let refused = desk.engine.view().may_replace(DISK).err().map(|refusal| refusal.code);
-        let expected = (wrote || alone).then_some("diverged");
-        assert_eq!(refused, expected, "wrote: {wrote}, alone: {alone}");
+        desk.lose_link();
+        assert_eq!(desk.engine.view().may_replace(DISK), Ok(()), "wrote: {wrote}, alone: {alone}");
+        assert_eq!(desk.engine.view().lost_with_disk(), None);
+        desk.command(Command::Replace { volume: DISK, identity: 7, block: 512 });
+        assert_eq!(desk.save(true).wrote, wrote, "the stream that it adopts ends that");
+        desk.meet(primary);
+        assert_eq!(met_as(&desk), "unproven");
+        assert!(!desk.engine.view().is_link_down());
     }
+}
+
+#[test]
+fn the_failed_disk_of_a_secondary_that_is_refused_for_its_writes_is_replaced_and_they_are_given_up()
+{
+    let (mut desk, primary) = before_adoption(true, false);
+    desk.lose_link();
+    // Its primary may have lost what this node had confirmed.
+    let unsure = Hello { sure: false, ..primary };
+    desk.meet(unsure.clone());
+    assert_eq!(met_as(&desk), "both-crashed");
+    fail(&mut desk);
+    desk.save_all();
+    let refusal = desk.engine.view().stake().expect_err("they cannot be saved from a failed disk");
+    assert!(refusal.hint.contains("`helio member replace db/data` on paris"), "{refusal:?}");
+    assert_eq!(desk.engine.view().may_replace(DISK), Ok(()));
+    let lost = desk.engine.view().lost_with_disk().expect("what it wrote is lost with the disk");
+    assert!(lost.contains("all writes of db that exist only on paris"), "{lost}");
+    desk.command(Command::Replace { volume: DISK, identity: 7, block: 512 });
+    let record = desk.save(true);
+    assert_eq!((record.wrote, record.alone, record.members[0]), (false, true, 7));
+    assert!(!record.consistent && record.marks_void);
+    desk.meet(unsure);
+    assert_eq!(met_as(&desk), "unproven");
+    assert!(!desk.engine.view().is_link_down(), "its peer copies everything to the new disk");
+}
+
+#[test]
+fn the_failed_disk_of_a_secondary_is_not_replaced_beside_a_primary_whose_copy_is_suspect() {
+    let (mut desk, primary) = before_adoption(true, false);
+    desk.lose_link();
+    desk.meet(Hello { suspect: true, ..primary });
+    fail(&mut desk);
+    desk.save_all();
+    assert_eq!(desk.engine.view().may_replace(DISK).map_err(|r| r.code), Err("no-whole-copy"));
 }
 
 #[test]
