@@ -15,6 +15,9 @@ use std::collections::BTreeMap;
 use std::panic;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+/// The state of such a group.
+pub(crate) const STATE: &str = "failed";
+
 /// Source files whose panics leave the driver or its buffers in doubt: these end the daemon.
 const SHARED_BY_ALL: &str = "edge/driver/";
 
@@ -119,7 +122,7 @@ pub(crate) fn error(failed: FailedGroup) -> ApiError {
 /// What the event stream shows of such a group.
 pub(crate) fn event(failed: &FailedGroup) -> ((String, Object, String), helio_api::event::Fields) {
     let fields = [
-        ("state", Some("failed").into()),
+        ("state", Some(STATE).into()),
         ("verdict", Some("not-served").into()),
         ("fault", Some(&failed.reason).into()),
     ];

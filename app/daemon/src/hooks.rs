@@ -8,6 +8,7 @@
 use crate::backend::Daemon;
 use crate::config::{Alert, HooksConfig};
 use crate::events::{HOOK_FAILED, Hub};
+use crate::failed;
 use crate::shard::Ask;
 use helio_api::event::{Event, Object, Value};
 use helio_engine::HookQuestion;
@@ -308,7 +309,9 @@ fn occasion_of(event: &Event) -> Option<Occasion> {
                 return alert.map(Occasion::Alert);
             }
             let state = event.changed.get("state")?;
-            is(&state.old, "syncing").then_some(Occasion::AfterResync)
+            // A group that fails during a resync is not served any more: the resync did not end.
+            let ended = is(&state.old, "syncing") && !is(&state.new, failed::STATE);
+            ended.then_some(Occasion::AfterResync)
         }
         Object::Peer => {
             let connection = event.changed.get("connection")?;
@@ -452,6 +455,7 @@ mod tests {
         let state = |old, new| of(Object::Group, "state", old, new, "");
         assert_eq!(state("syncing", "replicating"), Some(Occasion::AfterResync));
         assert_eq!(state("logging", "syncing"), None);
+        assert_eq!(state("syncing", failed::STATE), None, "the resync did not end");
         for alert in Alert::ALL {
             let mut event = changed(Object::Group, "", "", "", "");
             let change = FieldChange { old: Value::Flag(false), new: Value::Flag(true) };
