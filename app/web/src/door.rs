@@ -44,7 +44,8 @@ impl Token {
         })))
     }
 
-    /// Whether the head of a request begins with a method and a path in the token; none: more bytes tell. No other check is made.
+    /// Whether the head of a request begins with a method and a path in the token; none: it depends on bytes that did not arrive yet. No
+    /// other check is made.
     pub(crate) fn begins(&self, head: &[u8]) -> Option<bool> {
         let mut parts = head.split(|byte| matches!(byte, b' ' | b'/'));
         let (method, before, given, rest) =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A connection to the dashboard's server. Until it has sent the token it is a guest, and makes way for a newer one.
+//! A connection to the dashboard's server. Until it has sent the token it is a guest, and is closed if too many newer ones are open.
 
 use crate::door::Token;
 use helio_daemon::control::Place;
@@ -17,6 +17,8 @@ enum Standing {
     Stranger(Place),
     /// It sent the token.
     Owner,
+    /// A newer connection has its place.
+    Replaced,
 }
 
 /// See the module.
@@ -28,6 +30,23 @@ pub(crate) struct Guest<S> {
 impl<S> Guest<S> {
     pub(crate) fn new(stream: S, token: Token, place: Place) -> Self {
         Self { stream, standing: Standing::Unknown { head: Vec::new(), token, place } }
+    }
+
+    /// Fails if a newer connection has its place. Reads and writes check it: while a client does not read its responses, nothing else is
+    /// read from it.
+    fn check(&mut self, context: &mut Context<'_>) -> io::Result<()> {
+        let replaced = match &mut self.standing {
+            Standing::Unknown { place, .. } | Standing::Stranger(place) => {
+                Pin::new(place).poll(context).is_ready()
+            }
+            Standing::Owner => false,
+            Standing::Replaced => true,
+        };
+        if replaced {
+            self.standing = Standing::Replaced;
+            return Err(io::Error::other("a newer connection replaced it"));
+        }
+        Ok(())
     }
 
     /// These bytes came.
@@ -48,11 +67,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Guest<S> {
         context: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if let Standing::Unknown { place, .. } | Standing::Stranger(place) = &mut self.standing
-            && Pin::new(place).poll(context).is_ready()
-        {
-            return Poll::Ready(Err(io::Error::other("a newer connection replaced it")));
-        }
+        self.check(context)?;
         let before = into.filled().len();
         let polled = Pin::new(&mut self.stream).poll_read(context, into);
         self.received(&into.filled()[before..]);
@@ -66,10 +81,12 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Guest<S> {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        self.check(context)?;
         Pin::new(&mut self.stream).poll_write(context, bytes)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.check(context)?;
         Pin::new(&mut self.stream).poll_flush(context)
     }
 
@@ -112,5 +129,24 @@ mod tests {
         let _newer = guest(&token, &mut places);
         assert!(!sends(&mut silent, &path).await, "it is the oldest now");
         assert!(sends(&mut owner, &path).await, "it is no guest");
+    }
+
+    #[tokio::test]
+    async fn a_newer_connection_ends_one_whose_client_does_not_read() {
+        let token = Token::new().expect("the kernel has random numbers");
+        let mut places = Places::new(1);
+        let mut stranger = guest(&token, &mut places);
+        assert!(sends(&mut stranger, "GET /guessed/ HTTP/1.1").await);
+        let (mut stranger, _does_not_read) = stranger;
+        let writing = tokio::spawn(async move {
+            let written = stranger.write_all(&[0; 1024]).await;
+            (stranger, written)
+        });
+        tokio::task::yield_now().await;
+        assert!(!writing.is_finished(), "its buffer is full");
+        let _newer = guest(&token, &mut places);
+        let (mut stranger, written) = writing.await.expect("no panic");
+        assert!(written.is_err());
+        assert!(stranger.flush().await.is_err() && stranger.read_u8().await.is_err());
     }
 }
