@@ -60,7 +60,7 @@ pub trait Guide: Send + Sync + 'static {
     /// The actions that a text recommends for a group on the node of `status`, such as the hint of a refusal.
     fn advised(&self, text: &str, status: &Status, group: &GroupStatus) -> Vec<Offer>;
 
-    /// The ways out of which an operator chooses one, as the node of this group reports it; none if there is nothing to choose.
+    /// The choices of which an operator selects one, as the node of this group reports them; none if there is nothing to choose.
     fn choices(&self, group: &GroupStatus, others: &[&Status]) -> Vec<Choice>;
 
     /// The request of an action.

@@ -36,7 +36,7 @@ pub struct NodeView {
 pub struct GroupView {
     /// The actions.
     pub offers: Vec<Offer>,
-    /// The ways out of which an operator chooses one.
+    /// The choices of which an operator selects one.
     pub choices: Vec<Choice>,
     /// What is to be expected; null on a secondary.
     pub forecast: Option<Forecast>,
@@ -71,7 +71,7 @@ pub struct Offer {
     pub only_step: bool,
 }
 
-/// One of several ways out: the writes of one node are kept, those of the other are discarded.
+/// A choice: the writes of one node are kept, those of the other are discarded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Choice {
     /// The node whose writes are kept.

@@ -210,15 +210,8 @@ fn choices(g: &GroupStatus, others: &[&Status]) -> Vec<Choice> {
     if g.is_connected() && here != there {
         return Vec::new();
     }
-    let discards = |text: &str| {
-        typed::commands(text).any(|(line, _)| {
-            Request::of_line(line)
-                .is_some_and(|(_, request)| matches!(request, Request::Resolve(_)))
-        })
-    };
-    let reports = || once(g).chain(own);
-    let advised = reports().any(|of| of.verdict.word == Verdict::SplitBrain)
-        || (peer.connection == Connection::Refused && reports().any(|of| discards(&of.next)));
+    // Another refused connection is no choice: its texts name what to do first, and a discard may be needless.
+    let advised = once(g).chain(own).any(|of| of.verdict.word == Verdict::SplitBrain);
     let choice = |(kept, serves): (&String, Option<Role>),
                   (lost, leads): (&String, Option<Role>)| {
         let step = |node: &String, action: String| Step { node: node.clone(), action };
@@ -367,20 +360,19 @@ mod tests {
     }
 
     #[test]
-    fn a_split_brain_is_a_choice_of_two_ways_in_steps() {
+    fn a_split_brain_is_two_choices_in_steps() {
         let two = steps(|here, _| here.verdict.word = Verdict::SplitBrain);
-        let ways = ["lyon", "paris"].map(|lost| {
+        let both = ["lyon", "paris"].map(|lost| {
             vec![
                 format!("helio demote db on {lost}"),
                 format!("helio resolve db --discard {lost} on {lost}"),
                 "advised".to_owned(),
             ]
         });
-        assert_eq!(two, ways);
-        // The peer's own report is newer than what this node received; the text alone says what there is to choose.
-        let [keep_paris, keep_lyon] = steps(|here, there| {
-            there.role = Role::Secondary;
-            here.next = "or discard them: `helio resolve db --discard lyon` on lyon".into();
+        assert_eq!(two, both);
+        // The peer's own report is newer than what this node received, and counts as much.
+        let [keep_paris, keep_lyon] = steps(|_, there| {
+            (there.role, there.verdict.word) = (Role::Secondary, Verdict::SplitBrain);
         });
         assert_eq!(keep_paris, ["helio resolve db --discard lyon on lyon", "advised"]);
         let keep_lyon: Vec<&str> = keep_lyon.iter().map(String::as_str).collect();
@@ -393,6 +385,23 @@ mod tests {
                 "advised"
             ]
         );
+    }
+
+    #[test]
+    fn a_refused_connection_that_is_no_split_brain_advises_no_choice() {
+        let newer = "promote lyon instead: `helio demote db` on paris, then `helio promote db` on lyon; or discard the newer \
+                     writes: `helio resolve db --discard lyon` on lyon";
+        let [keep_paris, keep_lyon] = steps(|here, _| here.next = newer.into());
+        assert!(![keep_paris, keep_lyon].concat().contains(&"advised".to_owned()));
+        let here = offers(|status| {
+            let group = &mut status.groups[0];
+            (group.role, group.next) = (Role::Primary, newer.into());
+            if let Some(peer) = &mut group.peer {
+                peer.connection = Connection::Refused;
+            }
+        });
+        let advised = here.iter().filter(|offer| offer.advised).map(|offer| offer.action.as_str());
+        assert_eq!(advised.collect::<Vec<_>>(), ["helio demote db"]);
     }
 
     #[test]
