@@ -94,7 +94,7 @@ pub async fn serve<L: Listener>(
             }
         };
         if places.available_permits() == 0 {
-            // Whoever had to make way for a newer caller gives its place back as soon as it runs.
+            // A connection that a newer one replaced gives its place back as soon as it runs.
             tokio::task::yield_now().await;
         }
         if let Ok(place) = Arc::clone(&places).try_acquire_owned() {

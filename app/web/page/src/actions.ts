@@ -4,7 +4,8 @@
 import type { Asked } from "./dialog";
 import { el, id, Rows, setAttribute, setHidden, setProse, setText, type Row } from "./dom";
 import { onlyOn } from "./facts";
-import { isIdle, responds, type Advised, type Merged, type Side, type Way } from "./model";
+import { isIdle, responds, type Advised, type Merged, type OfferedChoice, type Side } from "./model";
+import { store, stored, TAB } from "./stored";
 import type { Offer, Step } from "./types";
 
 export type Ask = (asked: Asked) => void;
@@ -31,77 +32,97 @@ function button(ask: Ask, kind: string, suffix: boolean): Row<Asked> {
   };
 }
 
-/** Names a way out: two nodes have two. */
-const nameOf = ({ choice }: Way): string => choice.discards;
+/** Names a choice: two nodes have two. */
+const nameOf = ({ choice }: OfferedChoice): string => choice.discards;
+
+/** A choice that was begun, and its steps that were done on this page. */
+interface Begun {
+  name: string;
+  done: string[];
+}
 
 /**
- * The ways out of which one is chosen: what each loses, and its steps. Only the first step that is left can be done. Once a step of one
- * is done, that one is shown until a node follows the other one or it is given up: between two steps, the nodes may advise something else.
+ * The choices: what each loses, and its steps. Only the first step that is left can be done. Once a step of one is done, that one is
+ * shown until a node follows the other one or it is given up: between two steps, the nodes may advise something else. Another load of
+ * the page in the same tab goes on with it.
  */
-class Ways {
-  private readonly list = el("ul", { class: "ways", "aria-label": "Choose one" });
+class Choices {
+  private readonly list = el("ul", { class: "choices", "aria-label": "Choose one" });
   private readonly again = el("button", { type: "button", class: "small" }, "Choose again");
   readonly root = el("div", { class: "choice" }, this.list, this.again);
-  private readonly rows: Rows<{ way: Way; merged: Merged }>;
-  /** The one that was begun, and its steps that were done. */
-  private begun: { name: string; done: Set<string> } | null = null;
+  private readonly rows: Rows<{ offered: OfferedChoice; merged: Merged }>;
+  private begun: Begun | null;
+  /** Where `begun` is stored. */
+  private readonly place: string;
 
   constructor(
     ask: Ask,
+    /** The key of the group. */
+    group: string,
     private readonly changed: () => void,
   ) {
+    // The address contains the token: another dashboard at the same port does not read it.
+    this.place = `${location.pathname} ${group}`;
+    this.begun = JSON.parse(stored(TAB, this.place) ?? "null") as Begun | null;
     this.again.addEventListener("click", () => {
-      this.begun = null;
+      this.begin(null);
       this.changed();
     });
     this.rows = new Rows(this.list, () => {
       const heading = id();
       const [title, loses, list, end] = [el("h3", { id: heading }), el("p"), el("ol"), el("p")];
       const steps = new Rows<Left>(list, () => stepRow(ask));
-      const root = el("li", { role: "group", "aria-labelledby": heading }, title, loses, list, end);
+      const group = el("div", { role: "group", "aria-labelledby": heading }, title, loses, list, end);
       return {
-        root,
-        update: ({ way, merged }) => {
-          const { keeps, discards } = way.choice;
+        root: el("li", {}, group),
+        update: ({ offered, merged }) => {
+          const { keeps, discards } = offered.choice;
           setText(title, `Keep the writes of ${keeps}, discard those of ${discards}`);
           setText(loses, `only on ${discards}: ${onlyOn(discards, merged)}`);
-          const left = this.left(way).map(({ step, index, offer }, at): readonly [string, Left] => {
-            const done = () => this.did(way, step);
+          const left = this.left(offered).map(({ step, index, offer }, at): readonly [string, Left] => {
+            const done = () => this.did(offered, step);
             return [keyOf(step), { step, asked: offer && { index, node: step.node, group: merged.name, offer, waits: at > 0, done } }];
           });
           steps.update(left);
-          setText(end, left.length === 0 ? "All steps are done; the nodes connect." : "");
+          setText(end, left.length === 0 ? "All steps are done. The nodes must connect." : "");
           setHidden(end, left.length > 0);
         },
       };
     });
   }
 
-  /** The ways that are shown now. */
-  private shown({ ways }: Merged): Way[] {
-    const begun = ways.filter((way) => this.begun?.name === nameOf(way));
-    return begun.length > 0 ? begun : ways.filter(({ choice }) => choice.advised);
+  private isBegun(offered: OfferedChoice): boolean {
+    return this.begun?.name === nameOf(offered);
   }
 
-  private left(way: Way): Way["steps"] {
-    const first = way.steps.findIndex(({ step }) => this.begun?.name !== nameOf(way) || !this.begun.done.has(keyOf(step)));
-    return first < 0 ? [] : way.steps.slice(first);
+  /** What is left to do. The nodes do not report a step that their roles show as done. */
+  private left(offered: OfferedChoice): OfferedChoice["steps"] {
+    const done = this.isBegun(offered) ? (this.begun?.done ?? []) : [];
+    const first = offered.steps.findIndex(({ step }) => !done.includes(keyOf(step)));
+    return first < 0 ? [] : offered.steps.slice(first);
   }
 
-  private did(way: Way, step: Step): void {
-    if (this.begun?.name !== nameOf(way)) this.begun = { name: nameOf(way), done: new Set() };
-    this.begun.done.add(keyOf(step));
+  private did(offered: OfferedChoice, step: Step): void {
+    const before = this.isBegun(offered) ? (this.begun?.done ?? []) : [];
+    this.begin({ name: nameOf(offered), done: [...before, keyOf(step)] });
     this.changed();
   }
 
-  /** Whether a way was begun: nothing else is advised until its end. */
+  private begin(begun: Begun | null): void {
+    this.begun = begun;
+    store(TAB, this.place, JSON.stringify(begun));
+  }
+
+  /** Whether a choice was begun and has a step left: nothing else is advised before it is done. */
   update(merged: Merged): boolean {
-    if (merged.sides.some(responds) && !merged.ways.some((way) => this.begun?.name === nameOf(way))) this.begun = null;
-    const ways = this.shown(merged);
-    setHidden(this.root, ways.length === 0);
+    const { choices } = merged;
+    if (this.begun !== null && merged.sides.some(responds) && !choices.some((it) => this.isBegun(it))) this.begin(null);
+    const begun = choices.filter((it) => this.isBegun(it));
+    const shown = begun.length > 0 ? begun : choices.filter(({ choice }) => choice.advised);
+    setHidden(this.root, shown.length === 0);
     setHidden(this.again, this.begun === null);
-    this.rows.update(ways.map((way) => [nameOf(way), { way, merged }]));
-    return this.begun !== null;
+    this.rows.update(shown.map((offered) => [nameOf(offered), { offered, merged }]));
+    return begun.some((it) => this.left(it).length > 0);
   }
 }
 
@@ -113,7 +134,7 @@ interface Left {
 
 const keyOf = ({ node, action }: Step): string => JSON.stringify([node, action]);
 
-/** A step of a way out: its button, or its command if its node cannot be asked. */
+/** A step of a choice: its button, or its command if its node cannot be asked. */
 function stepRow(ask: Ask): Row<Left> {
   const [text, buttons] = [el("span"), el("span", { class: "buttons" })];
   const offers = new Rows<Asked>(buttons, () => button(ask, "", true));
@@ -129,16 +150,16 @@ function stepRow(ask: Ask): Row<Left> {
 /** What to do next, with the buttons that do it. */
 export class Next {
   private readonly list = el("ul");
-  private readonly ways: Ways;
+  private readonly choices: Choices;
   readonly root = el("div", { class: "next" });
   private readonly rows: Rows<{ advised: Advised; group: string }>;
   private merged: Merged | null = null;
 
-  constructor(ask: Ask) {
-    this.ways = new Ways(ask, () => {
+  constructor(ask: Ask, group: string) {
+    this.choices = new Choices(ask, group, () => {
       if (this.merged) this.update(this.merged);
     });
-    this.root.append(this.ways.root, this.list);
+    this.root.append(this.choices.root, this.list);
     this.rows = new Rows(this.list, () => {
       const [where, text, buttons] = [
         el("span", { class: "where" }),
@@ -167,8 +188,8 @@ export class Next {
     // A group that is OK and has nothing to do shows no next step.
     const isIdleNow = merged.word === "ok" && merged.next.every(({ text }) => isIdle(text));
     this.merged = merged;
-    setHidden(this.list, this.ways.update(merged) || isIdleNow);
-    setHidden(this.root, this.list.hasAttribute("hidden") && this.ways.root.hasAttribute("hidden"));
+    setHidden(this.list, this.choices.update(merged) || isIdleNow);
+    setHidden(this.root, this.list.hasAttribute("hidden") && this.choices.root.hasAttribute("hidden"));
     this.rows.update(merged.next.map((advised, at) => [`${at} ${advised.nodes.join("\n")}`, { advised, group: merged.name }]));
   }
 }

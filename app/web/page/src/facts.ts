@@ -79,7 +79,7 @@ export function onlyOn(name: string, merged: Merged): string {
   const peer = reporter?.group?.peer;
   if (side?.group?.role === "primary")
     return `at most ${bytes(side.group.lag.bytes)}${lastWrite(side.group.last_write_ms, side.at_ms)}`;
-  const written = lastWrite(side?.group?.last_write_ms ?? peer?.last_write_ms ?? null, reporter?.at_ms ?? 0);
+  const written = lastWrite(side?.group?.last_write_ms ?? peer?.last_write_ms ?? null, side?.at_ms ?? reporter?.at_ms ?? 0);
   if (!peer || peer.only_there_bytes === null) return `unknown size${written}; its daemon shows it before it discards anything`;
   return `at most ${bytes(peer.only_there_bytes)}${written}, as it reported last`;
 }

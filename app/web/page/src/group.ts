@@ -46,6 +46,7 @@ export class GroupSection implements Row<Shown> {
 
   constructor(
     private readonly name: string,
+    key: string,
     private readonly ask: Ask,
     open: boolean,
   ) {
@@ -53,7 +54,7 @@ export class GroupSection implements Row<Shown> {
     this.root.id = this.anchor;
     this.root.tabIndex = -1;
     this.root.setAttribute("aria-labelledby", heading);
-    this.next = new Next(ask);
+    this.next = new Next(ask, key);
     const bodyId = id();
     this.body.id = bodyId;
     this.toggle.setAttribute("aria-controls", bodyId);

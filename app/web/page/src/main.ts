@@ -95,7 +95,7 @@ class Page {
   }
 
   private make(key: string, merged: Merged): GroupSection {
-    const view = new GroupSection(merged.name, (asked) => this.dialogs.ask(asked), !this.several || merged.word !== "ok");
+    const view = new GroupSection(merged.name, key, (asked) => this.dialogs.ask(asked), !this.several || merged.word !== "ok");
     this.views.set(key, view);
     return view;
   }
@@ -119,7 +119,7 @@ class Page {
   }
 
   private view(view: View): void {
-    const merged = allLost(view.simulation) ? merge(view).map((group) => ({ ...group, next: [], ways: [] })) : merge(view);
+    const merged = allLost(view.simulation) ? merge(view).map((group) => ({ ...group, next: [], choices: [] })) : merge(view);
     this.merged = merged;
     const at = this.clock.at(view, performance.now());
     this.several = merged.length > OPEN_MOST;

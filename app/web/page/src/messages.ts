@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Results of requests. One without a warning or an error goes after some seconds, unless it is pointed at or has the focus; the others
-// stay until they are dismissed. The same result again is counted, and there are at most ten.
+// Results of requests. A brief success is removed after some seconds in which it was on the screen, no dialog was open, and it was neither
+// pointed at nor focused; all others stay until they are dismissed. The same result again is counted, and there are at most ten.
 
 import { el, paragraph, setText } from "./dom";
 import type { Acted, ApiError } from "./types";
 
 const MOST = 10;
-const GOOD_FOR_MS = 12_000;
+const BRIEF_FOR_SECONDS = 12;
+/** A text that needs no action and no note: one clause, without a command or a path. */
+const isBrief = (text: string): boolean => !/[.;]\s|\n|`|(^|\s)\//.test(text);
 
 /** A button that asks one node, and is disabled while that node does not respond. */
 export interface NodeButton {
@@ -20,7 +22,8 @@ interface Message {
   times: number;
   count: HTMLElement;
   buttons: NodeButton[];
-  timer: number;
+  /** Until it is removed; null: it stays. */
+  left_seconds: number | null;
 }
 
 export class Messages {
@@ -31,21 +34,23 @@ export class Messages {
 
   constructor() {
     this.root.append(this.list);
+    setInterval(() => this.age(), 1000);
   }
 
   done(what: string, acted: Acted): void {
     const warnings = acted.warnings.map((warning) => `warning: ${warning}`);
     const message = this.add("good", what, [acted.message === "" ? "done" : acted.message, ...warnings], []);
-    if (warnings.length === 0) this.expire(message);
+    if (warnings.length === 0 && isBrief(acted.message)) message.left_seconds = BRIEF_FOR_SECONDS;
   }
 
-  /** Removes a message after some seconds without a use of it. */
-  private expire(message: Message): void {
-    clearTimeout(message.timer);
-    message.timer = window.setTimeout(() => {
-      if (message.root.matches(":hover, :focus-within")) this.expire(message);
-      else this.remove(message);
-    }, GOOD_FOR_MS);
+  /** A second has passed. */
+  private age(): void {
+    const covered = document.hidden || document.querySelector("dialog[open]") !== null;
+    for (const message of this.shown.filter(({ left_seconds }) => left_seconds !== null)) {
+      const unread = covered || message.root.matches(":hover, :focus-within");
+      message.left_seconds = unread ? BRIEF_FOR_SECONDS : (message.left_seconds ?? 0) - 1;
+      if (message.left_seconds <= 0) this.remove(message);
+    }
   }
 
   /** `buttons` do what the hint recommends. */
@@ -74,7 +79,7 @@ export class Messages {
     const dismiss = el("button", { type: "button", class: "small", "aria-label": `Dismiss: ${what}` }, "Dismiss");
     const body = el("div", {}, el("strong", {}, what), " ", count, ...lines.map(paragraph));
     if (buttons.length > 0) body.append(el("p", { class: "buttons" }, ...buttons.map(({ button }) => button)));
-    const message = { key, root: el("li", { class: kind }, body, dismiss), times: 1, count, buttons, timer: 0 };
+    const message = { key, root: el("li", { class: kind }, body, dismiss), times: 1, count, buttons, left_seconds: null };
     dismiss.addEventListener("click", () => this.remove(message));
     this.list.prepend(message.root);
     this.shown.unshift(message);
@@ -85,7 +90,6 @@ export class Messages {
 
   private remove(message: Message): void {
     const { root } = message;
-    clearTimeout(message.timer);
     const next = root.nextElementSibling ?? root.previousElementSibling;
     const focused = root.contains(document.activeElement);
     root.remove();

@@ -44,8 +44,8 @@ export interface Advised {
   offers: { index: number; node: string; offer: Offer }[];
 }
 
-/** A way out that can be chosen. */
-export interface Way {
+/** A choice, with what can be requested now. */
+export interface OfferedChoice {
   choice: Choice;
   steps: { step: Step; index: number; offer: Offer | null }[];
 }
@@ -60,7 +60,7 @@ export interface Merged {
   /** The clock that `since_ms` is to be compared with. */
   now_ms: number;
   next: Advised[];
-  ways: Way[];
+  choices: OfferedChoice[];
   forecast: Forecast | null;
   snapshots: Kept[];
 }
@@ -252,7 +252,7 @@ function withPeers(sides: Side[]): Side[] {
 
 function together(key: string, name: string, sides: Side[], view: View): Merged {
   const asked = sides.filter((side) => side.index !== null);
-  const ways = waysOf(asked, name, view);
+  const choices = choicesOf(asked, name, view);
   const found = verdict(sides);
   const forecasts = asked.filter(responds).map((side) => groupOf(view.nodes[side.index ?? -1], name)?.forecast ?? null);
   return {
@@ -260,8 +260,8 @@ function together(key: string, name: string, sides: Side[], view: View): Merged 
     name,
     sides,
     ...found,
-    next: next(sides, ways, found.word),
-    ways,
+    next: next(sides, choices),
+    choices,
     forecast: forecasts.find((forecast) => forecast !== null) ?? null,
     snapshots: snapshots(asked, name, view),
   };
@@ -309,8 +309,8 @@ function noResponse(sides: Side[]): Verdict {
   return { word: "unknown", why: `no node responds${known}`, since_ms: null, now_ms: last?.at_ms ?? 0 };
 }
 
-/** The ways out, as the first node that responds reports them, with what can be requested now. */
-function waysOf(asked: Side[], name: string, view: View): Way[] {
+/** The choices, as the first node that responds reports them. */
+function choicesOf(asked: Side[], name: string, view: View): OfferedChoice[] {
   const reports = asked.filter(responds).map((side) => groupOf(view.nodes[side.index ?? -1], name)?.choices ?? []);
   return (reports.find((choices) => choices.length > 0) ?? []).map((choice) => {
     const steps = choice.steps.map((step) => {
@@ -322,13 +322,13 @@ function waysOf(asked: Side[], name: string, view: View): Way[] {
 }
 
 /**
- * What to do, the same text once, each offer with the text that contains its command. The ways out have the buttons of their steps; in
- * a split brain, where there is nothing else to do, they stand in the place of the texts.
+ * What to do, the same text once, each offer with the text that contains its command. While there is a choice, it stands in the place of
+ * the texts about it; the others stay, for example how to repair a disk. A step of it has its button there.
  */
-function next(sides: Side[], ways: Way[], word: string): Advised[] {
+function next(sides: Side[], choices: OfferedChoice[]): Advised[] {
   const all: Advised[] = [];
-  const replaced = new Set<Advised>();
-  const steps = new Set(ways.filter(({ choice }) => choice.advised).flatMap((way) => way.steps.map(({ offer }) => offer)));
+  const steps = new Set(choices.filter(({ choice }) => choice.advised).flatMap((it) => it.steps.map(({ offer }) => offer)));
+  const isOfChoice = (text: string) => steps.size > 0 && text.includes("helio resolve ");
   const up = sides.filter(responds);
   const own = (side: Side) => side.failed?.hint ?? side.group?.next ?? "";
   const put = (text: string, node: string): Advised => {
@@ -345,13 +345,14 @@ function next(sides: Side[], ways: Way[], word: string): Advised[] {
   for (const side of up) {
     for (const offer of side.offers.filter(({ advised }) => advised)) {
       const has = (text: string) => offer.command !== "" && text.includes(offer.command);
-      const elsewhere = has(own(side)) ? undefined : all.find(({ text }) => has(text));
+      const text = has(own(side)) ? own(side) : all.find((advised) => has(advised.text))?.text;
+      if (steps.has(offer) && (text === undefined || isOfChoice(text))) continue;
+      const elsewhere = text === own(side) ? undefined : all.find((advised) => advised.text === text);
       const place = elsewhere ?? put(isIdle(own(side)) ? offer.effect : own(side), side.name);
-      if (!steps.has(offer)) place.offers.push({ index: side.index ?? 0, node: side.name, offer });
-      else if (word === "split-brain") replaced.add(place);
+      place.offers.push({ index: side.index ?? 0, node: side.name, offer });
     }
   }
-  const left = all.filter((advised) => !replaced.has(advised));
+  const left = all.filter(({ text }) => !isOfChoice(text));
   return left.every(({ text }) => isIdle(text)) ? left : left.filter(({ text }) => !isIdle(text));
 }
 

@@ -100,7 +100,12 @@ export class Plot {
   private draw(): void {
     const { span_ms, drawn, history, width } = this;
     const end_ms = history?.times.at(-1);
-    if (document.hidden || !this.seen || width === 0 || !history || end_ms === undefined) return;
+    if (document.hidden || !history || end_ms === undefined) return;
+    if (!this.seen || width === 0) {
+      // The legend is part of the text of the page, wherever the plot is.
+      this.showEntries(history.points.slice(history.from(span_ms)));
+      return;
+    }
     const end = end_ms / 1000;
     const moved = end - (drawn?.times.at(-1) ?? -Infinity);
     if (drawn?.span_ms === span_ms && drawn.times.length > SPARSE && moved > 0 && moved < span_ms / 1000 / width)
@@ -111,15 +116,23 @@ export class Plot {
     const data = this.spec.curves.map((curve) => points.map(curve.value));
     this.drawn = { data, times, span_ms };
     this.uplot ??= new uPlot(this.options(), undefined, this.box);
-    const shown = this.spec.curves.map((curve, at) => !curve.optional || data[at]?.some((value) => value !== null) === true);
+    const shown = this.showEntries(points);
     this.uplot.batch((plot: uPlot) => {
       shown.forEach((show, at) => {
-        const entry = this.entries[at];
-        if (entry) setHidden(entry, !show);
         if (plot.series[at + 1]?.show !== show) plot.setSeries(at + 1, { show });
       });
       plot.setData([times, ...data], false);
       plot.setScale("x", { min: end - span_ms / 1000, max: end });
+    });
+  }
+
+  /** Shows the curves that have a value in the legend. Returns which have one. */
+  private showEntries(points: readonly Point[]): boolean[] {
+    return this.spec.curves.map((curve, at) => {
+      const shown = !curve.optional || points.some((point) => curve.value(point) !== null);
+      const entry = this.entries[at];
+      if (entry) setHidden(entry, !shown);
+      return shown;
     });
   }
 

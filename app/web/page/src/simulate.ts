@@ -125,7 +125,7 @@ class Slider {
 export class SimulationBar {
   readonly root = el("section", { class: "simulation", "aria-labelledby": "simulation-title" });
   private readonly clients = el("p", { class: "clients" });
-  private readonly lost = el("p", { class: "lost" });
+  private readonly lost = el("p", { class: "lost", role: "status" });
   private readonly time = el("span", { class: "muted" });
   private readonly sliders: { slider: Slider; field: NumberField }[];
   private readonly mode = el("select");
@@ -163,8 +163,7 @@ export class SimulationBar {
     );
     this.root.append(
       el("div", { class: "bar" }, el("h2", { id: "simulation-title" }, "Simulation"), speeds, this.time),
-      this.clients,
-      this.lost,
+      el("div", {}, this.clients, this.lost),
       el("div", { class: "sliders" }, ...this.sliders.map(({ slider }) => slider.root), this.modes(send)),
       el("div", { class: "sim-buttons" }, whole, nodes),
     );
@@ -190,7 +189,7 @@ export class SimulationBar {
   update(simulation: Simulation, groups: readonly Merged[]): void {
     const { settings, speed, reached, nodes } = simulation;
     const slow = reached !== null && reached < REACHED_LEAST * speed;
-    const at = speed === 0 ? "paused" : `${speed} s each second${slow ? `, of which this host reaches ${rounded(reached)}` : ""}`;
+    const at = speed === 0 ? "paused" : `${speed} s each second${slow ? ` (this host reaches ${rounded(reached)} s)` : ""}`;
     setText(this.time, `virtual time ${span(simulation.time_ms)}, ${at}, seed ${simulation.seed}`);
     setText(this.clients, simulation.clients);
     for (const { slider, field } of this.sliders) slider.update(settings[field]);
@@ -202,9 +201,8 @@ export class SimulationBar {
     const lost = allLost(simulation);
     setText(
       this.lost,
-      lost ? "Both disks were lost, and with them all data: no command repairs that. Begin again with New pair." : "",
+      lost ? "No complete copy of the data is left, and no command repairs that: press New pair." : "",
     );
-    setHidden(this.lost, !lost);
     setAttribute(this.restart, "class", lost ? "primary" : null);
     this.nodes.update(nodes.map((node) => [node.name, { node, takeover: takeoverOf(node, groups) }]));
   }
@@ -217,7 +215,7 @@ export class SimulationBar {
   }
 }
 
-/** Whether no disk has the data any more. A daemon knows only of its own disk, and advises what needs the other one. */
+/** Whether no disk has all data any more. A daemon cannot verify the other disk, and advises what needs it. */
 export function allLost(simulation: Simulation | null): boolean {
   return simulation !== null && simulation.nodes.every(({ disk }) => disk !== "sound");
 }
@@ -279,7 +277,7 @@ class NodeControls implements Row<Controlled> {
     this.takeover = takeover;
     setText(this.failover, `Fail over to ${node.name}`);
     setAttribute(this.failover, "disabled", takeover === null ? "" : null);
-    const disk = { sound: "", new: "disk new and empty" }[node.disk] ?? `disk ${node.disk}`;
+    const disk = { sound: "", new: "disk new and empty", incomplete: "disk new, copy not complete" }[node.disk] ?? `disk ${node.disk}`;
     const facts = [node.running ? (node.serves ? "serves the clients" : "running") : "down", disk];
     if (node.flushes !== "succeed") facts.push(`flushes ${node.flushes}`);
     setText(this.name, `${node.name}: ${facts.filter(Boolean).join(", ")}`);

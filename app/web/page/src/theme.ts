@@ -1,26 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Light and dark: as the system prefers, or as chosen here.
 
+import { BROWSER, store, stored } from "./stored";
+
 const KEY = "helio-theme";
 const CHOICES = ["auto", "light", "dark"] as const;
 type Choice = (typeof CHOICES)[number];
 
-/** Storage is missing in some private windows; the choice then lasts as long as the page. */
-function stored(): Choice {
-  try {
-    return CHOICES.find((choice) => choice === localStorage.getItem(KEY)) ?? "auto";
-  } catch {
-    return "auto";
-  }
-}
-
-function store(choice: Choice): void {
-  try {
-    localStorage.setItem(KEY, choice);
-  } catch {
-    // See `stored`.
-  }
-}
+const chosen = (): Choice => CHOICES.find((choice) => choice === stored(BROWSER, KEY)) ?? "auto";
 
 /** Connects the select of the header. `changed` is called when colours may differ. */
 export function theme(select: HTMLSelectElement, changed: () => void): void {
@@ -29,11 +16,11 @@ export function theme(select: HTMLSelectElement, changed: () => void): void {
     else document.documentElement.dataset["theme"] = choice;
     changed();
   };
-  select.value = stored();
-  apply(stored());
+  select.value = chosen();
+  apply(chosen());
   select.addEventListener("change", () => {
     const choice = CHOICES.find((it) => it === select.value) ?? "auto";
-    store(choice);
+    store(BROWSER, KEY, choice);
     apply(choice);
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", changed);

@@ -56,7 +56,7 @@ export interface Offer {
   only_step: boolean;
 }
 
-/** One of several ways out. */
+/** To keep the writes of one node, and discard those of the other. */
 export interface Choice {
   keeps: string;
   discards: string;

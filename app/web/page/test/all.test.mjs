@@ -9,7 +9,7 @@ import "./page.mjs";
 import "./plots.mjs";
 import "./simulation.mjs";
 import "./view.mjs";
-import "./ways.mjs";
+import "./choices.mjs";
 
 after(endBrowser);
 

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What one view costs in the browser, with its layout: `node test/cost.mjs`. Medians of 40 views in milliseconds, after 600 views of history.
-import { chromium } from "playwright-core";
-import { Fake } from "./fake.mjs";
-import { Pair } from "./pair.mjs";
+import { endBrowser, open } from "./browser_page.mjs";
 
 const VIEWS = 40;
 const HISTORY = 600;
-const browser = await chromium.launch({ executablePath: process.env.HELIO_CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
 
 /** Times the page's handler of views, and the layout after it; runs in the page. */
 function timed() {
@@ -24,9 +21,8 @@ function timed() {
   };
 }
 
-/** `open`: whether all groups are open. */
-async function cost(groups, open) {
-  const pair = new Pair({ simulated: false });
+/** Each view of the pair has so many groups. */
+function several(pair, groups) {
   const one = pair.view.bind(pair);
   pair.view = () => {
     const view = one();
@@ -38,10 +34,13 @@ async function cost(groups, open) {
     }
     return view;
   };
-  const fake = await new Fake(pair).listen();
-  const page = await (await browser.newContext({ viewport: { width: 1280, height: 900 } })).newPage();
-  await page.addInitScript(timed);
-  await page.goto(fake.url);
+}
+
+/** `all`: whether all groups are open. */
+async function cost(groups, all) {
+  const ends = [];
+  const run = { after: (end) => void ends.push(end) };
+  const { page, fake } = await open(run, { pair: { simulated: false }, prepare: (pair) => several(pair, groups), script: timed });
   const taken = (count) => page.waitForFunction((count) => globalThis.costs.length >= count, count, { timeout: 600_000, polling: 20 });
   await taken(1);
   let sent = 1;
@@ -54,7 +53,7 @@ async function cost(groups, open) {
     await taken(sent);
   };
   await views(HISTORY);
-  if (open) await page.evaluate(() => document.querySelectorAll('.title button[aria-expanded="false"]').forEach((it) => it.click()));
+  if (all) await page.evaluate(() => document.querySelectorAll('.title button[aria-expanded="false"]').forEach((it) => it.click()));
   await page.evaluate(() => (globalThis.costs = []));
   sent = 0;
   for (let at = 0; at < VIEWS; at += 1) {
@@ -64,10 +63,9 @@ async function cost(groups, open) {
   }
   const costs = (await page.evaluate(() => globalThis.costs)).sort((a, b) => a - b);
   const elements = await page.evaluate(() => document.querySelectorAll("*").length);
-  console.log(`${groups} groups, ${open ? "open" : "collapsed"}: ${costs[VIEWS / 2].toFixed(1)} ms a view, ${elements} elements`);
-  await page.context().close();
-  await fake.close();
+  console.log(`${groups} groups, ${all ? "open" : "collapsed"}: ${costs[VIEWS / 2].toFixed(1)} ms a view, ${elements} elements`);
+  for (const end of ends) await end();
 }
 
-for (const [groups, open] of [[1, true], [20, true], [20, false], [500, false]]) await cost(groups, open);
-await browser.close();
+for (const [groups, all] of [[1, true], [20, true], [20, false], [500, false]]) await cost(groups, all);
+await endBrowser();

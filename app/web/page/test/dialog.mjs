@@ -212,37 +212,82 @@ test("the same message is counted, and there are at most ten", async (t) => {
   assert.match(await messages.last().textContent(), /reason 1D/);
 });
 
-/** Long timers of the page end when the test calls `globalThis.late`; for `script` of `open`. */
-function late() {
-  const set = window.setTimeout.bind(window);
-  const waiting = [];
-  window.setTimeout = (act, ms) => (ms >= 10_000 ? waiting.push(act) : set(act, ms));
-  globalThis.late = () => waiting.splice(0).forEach((act) => act());
+/** What the page does each second is done when the test calls `globalThis.pass(seconds)`; for `script` of `open`. */
+function seconds() {
+  const set = window.setInterval.bind(window);
+  const acts = [];
+  window.setInterval = (act) => {
+    acts.push(act);
+    // A real timer, which does nothing.
+    return set(() => {}, 2 ** 30);
+  };
+  globalThis.pass = (seconds) => {
+    for (let at = 0; at < seconds; at += 1) acts.forEach((act) => act());
+  };
 }
 
-test("a success goes by itself unless it is pointed at; a warning and an error stay", async (t) => {
-  const { page, fake, pair } = await open(t, { script: late });
-  const does = async (label, node) => {
-    await button(page, `${label}: db on ${node}`).click();
-    await button(page, `Do it: ${label}`).click();
+/** A page whose seconds the test lets pass, and a button that gives a message. */
+async function timed(t) {
+  const { page, fake, pair } = await open(t, { script: seconds });
+  const gives = async (message, warnings = []) => {
+    pair.act = () => [200, { message, warnings }];
+    fake.tick(1);
+    await button(page, "Pause: db on paris").click();
+    await button(page, "Do it: Pause").click();
     await page.getByRole("dialog").waitFor({ state: "detached" });
+    await page.mouse.move(0, 0);
   };
-  const all = page.locator(".messages li");
-  await does("Pause", "paris");
-  pair.act = () => [409, { error: "cannot switch db: paused", code: "conflict", hint: null }];
-  await does("Snapshot", "paris");
-  pair.act = () => [200, { message: "a snapshot was created", warnings: [] }];
-  fake.tick(1);
-  await button(page, "Snapshot: db on paris").click();
-  await button(page, "Do it: Snapshot").click();
-  const good = page.getByText("a snapshot was created");
-  await good.hover();
-  await page.evaluate(() => globalThis.late());
-  assert.equal(await all.count(), 3);
-  await page.mouse.move(0, 0);
-  await page.evaluate(() => globalThis.late());
-  assert.equal(await good.count(), 0);
-  assert.equal(await all.count(), 2);
+  const pass = (seconds) => page.evaluate((seconds) => globalThis.pass(seconds), seconds);
+  return { page, gives, pass, all: page.locator(".messages li") };
+}
+
+test("a brief success is removed after 12 s on the screen without a use of it", async (t) => {
+  const { page, gives, pass, all } = await timed(t);
+  await gives("the mode of db is async");
+  const used = async (begin, end) => {
+    await begin();
+    await pass(40);
+    await end();
+    await pass(11);
+    assert.equal(await all.count(), 1);
+  };
+  await used(
+    () => all.hover(),
+    () => page.mouse.move(0, 0),
+  );
+  await used(
+    () => all.getByRole("button").focus(),
+    () => all.getByRole("button").blur(),
+  );
+  const hide = (hidden) => page.evaluate((value) => Object.defineProperty(document, "hidden", { value, configurable: true }), hidden);
+  await used(
+    () => hide(true),
+    () => hide(false),
+  );
+  await used(
+    () => button(page, "Pause: db on paris").click(),
+    () => page.keyboard.press("Escape"),
+  );
+  await pass(1);
+  assert.equal(await all.count(), 0);
+});
+
+test("a message with a next step, a command, a folder or a warning stays", async (t) => {
+  const { gives, pass, all } = await timed(t);
+  for (const text of [
+    "12 KiB were saved in /var/lib/helio/saved/1",
+    "1 B was discarded; lyon is copied",
+    "lyon has a new, empty disk. Next: start its daemon",
+    "run `helio apply`",
+    "one\ntwo",
+  ])
+    await gives(text);
+  await gives("paused", ["writes are not replicated"]);
+  await pass(60);
+  assert.equal(await all.count(), 6);
+  await gives("a 5.2 MiB queue and a/b");
+  await pass(12);
+  assert.equal(await all.count(), 6);
 });
 
 test("the focus goes to the group if the button of a dialog is gone", async (t) => {

@@ -124,7 +124,7 @@ test("a split brain is resolved by the advised button, after a confirmation", as
   await shows(page, "resolve of db on paris: done");
   const request = { node: 0, group: "db", input: null, confirmed: false };
   assert.deepEqual(pair.acts, ["demote", "resolve"].map((action) => ({ ...request, action })));
-  await page.locator(".ways").waitFor({ state: "hidden" });
+  await page.locator(".choices").waitFor({ state: "hidden" });
   fake.tick(3);
   await titled(page, "OK: db · helio");
 });

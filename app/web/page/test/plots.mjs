@@ -106,6 +106,19 @@ test("a daemon that started again gives a gap, although its counters are beyond 
   await reads(written, /3\.1 MiB\/s$/);
 });
 
+test("the legend of a plot that is not on the screen follows what the nodes report", async (t) => {
+  const { page, fake, pair } = await open(t, { height: 80, prepare: (pair) => void (pair.forecast = false) });
+  const most = legend(page, "forecast: most");
+  fake.tick(2);
+  await shows(page, "virtual time 2 s");
+  assert.ok(!(await most.isVisible()));
+  // The browser reports what is on the screen with a frame.
+  await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+  pair.forecast = true;
+  fake.tick(1);
+  await most.waitFor();
+});
+
 test("the values of now are those of a node that responds, and a forecast without values has no table", async (t) => {
   let known = true;
   const { page, fake, pair } = await open(t, {

@@ -290,11 +290,11 @@ fn a_newcomer_loses_one_disk_and_then_both() {
     for node in ["lyon", "paris"] {
         page.click(&format!("Fail the disk of {node}"));
     }
-    page.see(&["Both disks were lost"]);
+    page.see(&["No complete copy of the data is left"]);
     page.see_none(&["do on paris", "do on lyon"]);
     page.click("New pair");
     page.see(&["OK: db"]);
-    page.see_none(&["Both disks were lost"]);
+    page.see_none(&["No complete copy of the data is left"]);
     assert_eq!(page.faults(), Vec::<String>::new());
 }
 
