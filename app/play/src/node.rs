@@ -2,7 +2,7 @@
 //! A node: a simulated machine with one disk, and the daemon on it while one runs.
 
 use crate::simulation::{DiskState, FlushState, SimulatedNode};
-use helio_api::{ApiError, paths};
+use helio_api::{ApiError, GroupStatus, paths};
 use helio_daemon::{LogFormat, Options};
 use helio_driver::{Errno, File, Machine, Mode, OFlags};
 use helio_units::{Bytes, Moment, State};
@@ -40,8 +40,8 @@ pub(crate) struct Node {
     daemon: Option<SimDaemon>,
     /// Why no daemon runs.
     why: String,
-    /// Whether the disk is a new one that the daemon was not asked to use yet.
-    pub(crate) has_new_disk: bool,
+    /// What is on the disk while it works.
+    data: DiskState,
     /// Receivers of the daemon's events.
     pub(crate) followers: Vec<mpsc::Sender<Vec<u8>>>,
 }
@@ -79,7 +79,7 @@ impl Node {
             },
             daemon: None,
             why: "it was not started".to_owned(),
-            has_new_disk: false,
+            data: DiskState::Sound,
             followers: Vec::new(),
         };
         node.new_disk(size)?;
@@ -106,6 +106,7 @@ impl Node {
         match started {
             Ok(daemon) => {
                 self.daemon = Some(daemon);
+                self.uses_disk();
                 let followers = std::mem::take(&mut self.followers);
                 followers.into_iter().for_each(|lines| self.follow(lines));
                 Ok(())
@@ -230,21 +231,35 @@ impl Node {
         let replaced = self.machine.remove(Path::new(MEMBER)).and_then(|()| self.new_disk(size));
         replaced.map_err(|errno| {
             let text = format!("the disk of {} is not replaced: {errno}", self.name);
-            ApiError::new(REFUSED, text, "begin again with a new pair")
+            ApiError::new(REFUSED, text, "press New pair")
         })?;
-        self.has_new_disk = true;
+        self.data = DiskState::New;
         Ok(())
+    }
+
+    /// The daemon opened the disk, and not one that was in its place before.
+    pub(crate) fn uses_disk(&mut self) {
+        if self.data == DiskState::New {
+            self.data = DiskState::Incomplete;
+        }
+    }
+
+    /// Whether a status of the daemon is needed to find out whether the copy on a new disk is complete.
+    pub(crate) fn fills_disk(&self) -> bool {
+        self.runs() && self.disk() == DiskState::Incomplete
+    }
+
+    /// The daemon reported that. A copy that is consistent may be an old one as long as no peer is connected.
+    pub(crate) fn reported(&mut self, group: &GroupStatus) {
+        let follows = matches!(group.state, State::Replicating | State::Periodic);
+        if self.fills_disk() && group.consistent && group.fault.is_none() && follows {
+            self.data = DiskState::Sound;
+        }
     }
 
     /// Its disk, as far as the data on it is concerned.
     pub(crate) fn disk(&self) -> DiskState {
-        if self.has_failed_disk() {
-            DiskState::Failed
-        } else if self.has_new_disk {
-            DiskState::New
-        } else {
-            DiskState::Sound
-        }
+        if self.has_failed_disk() { DiskState::Failed } else { self.data }
     }
 
     pub(crate) fn shown(&self, group: &str) -> SimulatedNode {

@@ -5,7 +5,7 @@ use crate::NODES;
 use crate::clients::Clients;
 use crate::node::{MEMBER, Node};
 use crate::simulation::{Settings, Simulation};
-use helio_api::{ApiError, Status, paths};
+use helio_api::{ApiError, GroupStatus, Status, paths};
 use helio_netmodel::{Ppm, Profile};
 use helio_units::{Bytes, Mode, Moment, Rate};
 use helio_world::{Response, World};
@@ -48,6 +48,8 @@ pub(crate) enum Purpose {
     Look(oneshot::Sender<Simulation>),
     /// A caller gets to know whether it was done.
     Change(oneshot::Sender<Changed>),
+    /// Whether the copy on a new disk is complete.
+    Inspect,
 }
 
 /// A request to the daemon of a node.
@@ -78,6 +80,12 @@ impl Asked {
         reply: oneshot::Sender<Answer>,
     ) -> Self {
         Self { node, method, path, body, purpose: Purpose::Call(reply), again: false }
+    }
+
+    /// A request of the status of the group.
+    fn status(node: usize, purpose: Purpose) -> Self {
+        let (method, path) = ("GET".to_owned(), paths::of_group(paths::GROUP, GROUP));
+        Self { node, method, path, body: Vec::new(), purpose, again: false }
     }
 }
 
@@ -166,6 +174,7 @@ impl Pair {
     /// Lets so much virtual time pass, as long as it is to go on. Whether all of it passed.
     pub(crate) fn pass(&mut self, span: Duration, mut goes_on: impl FnMut() -> bool) -> bool {
         let end = self.world.now() + span;
+        self.inspect();
         loop {
             self.settle(false);
             if self.world.now() >= end {
@@ -251,10 +260,19 @@ impl Pair {
     pub(crate) fn look(&mut self, reply: oneshot::Sender<Simulation>) {
         let at = self.clients.at();
         let node = if self.nodes[at].runs() { at } else { 1 - at };
-        let path = paths::of_group(paths::GROUP, GROUP);
-        let purpose = Purpose::Look(reply);
-        let method = "GET".to_owned();
-        self.ask(Asked { node, method, path, body: Vec::new(), purpose, again: false });
+        self.ask(Asked::status(node, Purpose::Look(reply)));
+    }
+
+    /// Asks the nodes with a new disk whether the copy on it is complete, also if no page looks.
+    fn inspect(&mut self) {
+        let is_asked = |node| {
+            let inspects = |it: &Asked| it.node == node && matches!(it.purpose, Purpose::Inspect);
+            self.asked.values().any(inspects)
+        };
+        let open = |node: &usize| self.nodes[*node].fills_disk() && !is_asked(*node);
+        for node in (0..self.nodes.len()).filter(open).collect::<Vec<_>>() {
+            self.ask(Asked::status(node, Purpose::Inspect));
+        }
     }
 
     /// Requests to a node without a daemon end.
@@ -299,7 +317,7 @@ impl Pair {
             // As applications that an operator starts again there.
             self.clients.go_to(node, self.world.now());
         } else if is(paths::MEMBER_REPLACE) || is(paths::MEMBER_ACCEPT) {
-            self.nodes[node].has_new_disk = false;
+            self.nodes[node].uses_disk();
         }
     }
 
@@ -320,13 +338,15 @@ impl Pair {
                 Err(error) => Err(error),
             })),
             Purpose::Look(reply) => {
-                let status = answer.ok().map(|(_, body)| serde_json::from_slice::<Status>(&body));
-                if let Some(Ok(Status { groups, .. })) = &status
-                    && let [group] = groups.as_slice()
-                {
+                if let Some(group) = group_of(answer) {
                     self.settings.mode = group.mode.requested;
                 }
                 drop(reply.send(self.shown()));
+            }
+            Purpose::Inspect => {
+                if let Some(group) = group_of(answer) {
+                    self.nodes[asked.node].reported(&group);
+                }
             }
         }
     }
@@ -353,6 +373,12 @@ impl Drop for Pair {
             node.kill("the simulation ended");
         }
     }
+}
+
+/// The group of a status; none if no status arrived, or the group is not served.
+fn group_of(answer: Answer) -> Option<GroupStatus> {
+    let (_, body) = answer.ok()?;
+    serde_json::from_slice::<Status>(&body).ok()?.groups.pop()
 }
 
 /// The configuration file of both nodes.

@@ -100,12 +100,16 @@ impl Pair {
         let done = format!("{name} has a new, empty disk");
         if self.nodes[1 - node].disk() != DiskState::Sound {
             return format!(
-                "{done}, and {peer} has no copy of the data either: the data is lost. New pair begins again"
+                "{done}, and {peer} has no complete copy of the data: the data is lost. Press New pair"
             );
         }
-        let start = if self.nodes[node].runs() { "" } else { "start its daemon, then " };
+        if self.nodes[node].runs() {
+            return format!(
+                "{done}. Next: `helio member replace {GROUP}/{VOLUME}` on {name}, which copies the data from {peer}"
+            );
+        }
         format!(
-            "{done}. Next: {start}`helio member replace {GROUP}/{VOLUME}` on {name}, which copies the data from {peer}"
+            "{done}. Next: start its daemon. If the data is not copied from {peer} then, do what the page advises"
         )
     }
 

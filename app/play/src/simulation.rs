@@ -65,8 +65,10 @@ pub enum DiskState {
     Sound,
     /// Every operation fails.
     Failed,
-    /// It took the place of a failed one: it is empty, and the daemon was not asked to use it yet.
+    /// It took the place of a failed one: it is empty, and no daemon uses it yet.
     New,
+    /// A daemon uses the new one, and has not reported a complete copy of the data on it.
+    Incomplete,
 }
 
 /// The next flush of a simulated disk.

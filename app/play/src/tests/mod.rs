@@ -8,7 +8,7 @@ mod stories;
 
 use crate::NODES;
 use crate::pair::{Answer, Asked, GROUP, Pair};
-use crate::simulation::{Button, Change, NewSettings, Simulation};
+use crate::simulation::{Button, Change, DiskState, NewSettings, Simulation};
 use helio_api::{ApiError, GroupStatus, Status, paths};
 use helio_units::{Role, State, Verdict};
 use serde_json::{Value, json};
@@ -88,6 +88,12 @@ impl Pair {
     fn wait_for_state(&mut self, node: usize, state: State) {
         self.wait(&format!("{} in state {state}", NODES[node]), |pair| {
             pair.try_status(node).filter(|it| it.state == state).map(drop)
+        });
+    }
+
+    fn wait_for_disk(&mut self, node: usize, disk: DiskState) {
+        self.wait(&format!("disk {disk:?} of {}", NODES[node]), |pair| {
+            (pair.look_now().nodes[node].disk == disk).then_some(())
         });
     }
 

@@ -2,7 +2,6 @@
 //! What people do first: load, a cut, a killed node, a failover, a failed disk.
 
 use super::*;
-use crate::simulation::DiskState;
 use helio_units::Mode;
 
 #[test]
@@ -138,8 +137,66 @@ fn a_failed_disk_is_served_by_the_peer_and_replaced() {
     assert_eq!(pair.look_now().nodes[PARIS].disk, DiskState::New);
     let replace = json!({ "volume": "data", "confirmed": true });
     pair.post(PARIS, paths::MEMBER_REPLACE, &replace).expect("used");
+    assert_eq!(pair.look_now().nodes[PARIS].disk, DiskState::Incomplete);
     pair.wait_in_sync(PARIS);
-    assert_eq!(pair.look_now().nodes[PARIS].disk, DiskState::Sound);
+    pair.wait_for_disk(PARIS, DiskState::Sound);
+}
+
+/// Kills the daemon of a node, and starts it again on a new disk.
+fn start_on_new_disk(pair: &mut Pair, node: usize) {
+    pair.button(Button::Kill(node)).expect("killed");
+    pair.button(Button::FailDisk(node)).expect("failed");
+    let next = pair.button(Button::ReplaceDisk(node)).expect("replaced");
+    assert!(next.contains("Next: start its daemon"), "{next}");
+    assert_eq!(pair.look_now().nodes[node].disk, DiskState::New);
+    pair.button(Button::Start(node)).expect("started");
+    assert_eq!(pair.look_now().nodes[node].disk, DiskState::Incomplete);
+}
+
+#[test]
+fn a_secondary_that_starts_on_a_new_disk_copies_everything_and_is_no_loss_then() {
+    let mut pair = pair(13);
+    start_on_new_disk(&mut pair, LYON);
+    pair.wait_for_disk(LYON, DiskState::Sound);
+    pair.wait_in_sync(PARIS);
+    pair.button(Button::FailDisk(PARIS)).expect("failed");
+    pair.pass(Duration::from_secs(5), || true);
+    assert_eq!(pair.look_now().nodes[LYON].disk, DiskState::Sound);
+}
+
+#[test]
+fn a_primary_that_starts_on_a_new_disk_is_copied_to_after_what_the_nodes_advise() {
+    let mut pair = pair(14);
+    start_on_new_disk(&mut pair, PARIS);
+    pair.wait("the fault is reported", |pair| pair.status(PARIS).fault.map(drop));
+    let next = pair.wait("advice", |pair| {
+        Some(pair.status(LYON).next).filter(|next| next.contains("`helio promote db` on lyon"))
+    });
+    assert_eq!(pair.look_now().nodes[PARIS].disk, DiskState::Incomplete, "{next}");
+    // Writes that only paris acknowledged were on the old disk.
+    let promote = json!({ "force": false, "confirmed": false });
+    let refused = pair.post(LYON, paths::PROMOTE, &promote).expect_err("paris was primary");
+    let hint = refused.hint.expect("what to do");
+    assert!(hint.contains("`helio resolve db --discard paris` on paris"), "{hint}");
+    pair.post(PARIS, paths::RESOLVE, &json!({ "discard": "paris", "confirmed": true }))
+        .expect("discarded");
+    pair.post(LYON, paths::PROMOTE, &promote).expect("promoted");
+    pair.wait_for_disk(PARIS, DiskState::Sound);
+    pair.wait_in_sync(LYON);
+}
+
+#[test]
+fn the_data_is_lost_if_the_other_disk_fails_before_the_copy_on_a_new_one_is_complete() {
+    let mut pair = pair(15);
+    pair.make(set(NewSettings { rate_mbit: Some(1.0), ..NewSettings::default() })).expect("set");
+    start_on_new_disk(&mut pair, LYON);
+    pair.wait_for_state(PARIS, State::Syncing);
+    pair.button(Button::FailDisk(PARIS)).expect("failed");
+    pair.pass(Duration::from_secs(60), || true);
+    let disks = pair.look_now().nodes.into_iter().map(|node| node.disk);
+    assert_eq!(disks.collect::<Vec<_>>(), [DiskState::Failed, DiskState::Incomplete]);
+    let next = pair.button(Button::ReplaceDisk(PARIS)).expect("replaced");
+    assert!(next.contains("the data is lost"), "{next}");
 }
 
 #[test]
