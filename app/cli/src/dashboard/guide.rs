@@ -6,7 +6,7 @@ use super::forecast::{Planned, expected};
 use crate::offer::{effect, snapshot_name, stake};
 use crate::request::Request;
 use crate::typed;
-use helio_api::{ApiError, Connection, GroupStatus, Status, code};
+use helio_api::{ApiError, GroupStatus, Status, code};
 use helio_units::{CopyName, Mode, Role, Verdict, WallTime};
 use helio_web::{Act, Ask, Choice, Forecast, Guide, Input, Looks, Offer, Step};
 use std::collections::HashMap;
@@ -287,6 +287,7 @@ fn more(g: &GroupStatus) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::top::sample;
+    use helio_api::Connection;
 
     fn offers(change: impl FnOnce(&mut Status)) -> Vec<Offer> {
         let mut status = sample::status();
