@@ -3,8 +3,8 @@
 //! the simulator has a stand-in.
 
 use crate::{
-    AttachError, Behind, Channel, LoopDevice, Mount, User, apart, backing_file, names, nbd, node,
-    ublk, users,
+    AttachError, Behind, Channel, LoopDevice, Mount, Used, User, apart, backing_file, names, nbd,
+    node, ublk, users_of,
 };
 use std::fmt;
 use std::future::Future;
@@ -62,9 +62,14 @@ pub trait Kernel: fmt::Debug + Send + Sync {
     /// Loop devices on files below a folder, which a daemon may have left behind when it died.
     fn loops_below(&self, folder: &Path) -> Vec<LoopDevice>;
 
-    /// Processes, mounts and devices that use a file or a device on it, except this process. `numbers` are those of the device in the
-    /// mount table.
-    fn users(&self, paths: &[&Path], numbers: Option<&str>) -> Vec<User>;
+    /// Processes, mounts and devices that use each of these, except this process.
+    fn users_of(&self, all: &[Used<'_>]) -> Vec<Vec<User>>;
+
+    /// The same of one. `numbers` are those of the device in the mount table.
+    fn users(&self, paths: &[&Path], numbers: Option<&str>) -> Vec<User> {
+        let one = Used { paths: paths.to_vec(), numbers };
+        self.users_of(&[one]).into_iter().flatten().collect()
+    }
 
     /// Whether a loop device is still on its file.
     fn has_loop(&self, device: &LoopDevice) -> bool;
@@ -149,8 +154,8 @@ impl Kernel for ThisKernel {
         LoopDevice::below(folder)
     }
 
-    fn users(&self, paths: &[&Path], numbers: Option<&str>) -> Vec<User> {
-        users(paths, numbers)
+    fn users_of(&self, all: &[Used<'_>]) -> Vec<Vec<User>> {
+        users_of(all)
     }
 
     fn has_loop(&self, device: &LoopDevice) -> bool {

@@ -50,22 +50,23 @@ impl fmt::Display for User {
     }
 }
 
-/// Who uses a file or what is made of it, other than this process. `numbers` are a device's, as the mount table has
-/// them.
+/// A file or a device, and what is made of it.
+#[derive(Clone, Debug)]
+pub struct Used<'a> {
+    /// All its paths.
+    pub paths: Vec<&'a Path>,
+    /// Those of a device, as the mount table has them.
+    pub numbers: Option<&'a str>,
+}
+
+/// Who uses each of them, other than this process. All processes are looked at once.
 #[must_use]
-pub fn users(paths: &[&Path], numbers: Option<&str>) -> Vec<User> {
-    let mut found = Vec::new();
-    for device in paths.iter().filter_map(|path| path.file_name()) {
-        let holders = Path::new("/sys/block").join(device).join("holders");
-        for holder in fs::read_dir(holders).into_iter().flatten().flatten() {
-            found.push(User::Holder(holder.file_name().to_string_lossy().into_owned()));
-        }
+pub fn users_of(all: &[Used<'_>]) -> Vec<Vec<User>> {
+    if all.is_empty() {
+        return Vec::new();
     }
     let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
-    let swap = swaps.lines().filter_map(|line| line.split_whitespace().next());
-    if swap.into_iter().any(|swap| paths.contains(&Path::new(swap))) {
-        found.push(User::Swap);
-    }
+    let mut found: Vec<Vec<User>> = all.iter().map(|used| below(used, &swaps)).collect();
     let mut namespaces = HashSet::new();
     for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let name = process.file_name();
@@ -73,34 +74,57 @@ pub fn users(paths: &[&Path], numbers: Option<&str>) -> Vec<User> {
         let folder = process.path();
         let namespace = fs::read_link(folder.join("ns/mnt")).unwrap_or_default();
         if namespaces.insert(namespace) {
-            mounts(&folder, paths, numbers, &mut found);
+            mounts(&folder, all, &mut found);
         }
-        if id != std::process::id() && has_open(&folder, paths) {
-            let name = fs::read_to_string(folder.join("comm")).unwrap_or_default();
-            found.push(User::Process { id, name: name.trim_end().to_owned() });
+        if id == std::process::id() {
+            continue;
         }
+        let open = open_files(&folder);
+        for (used, found) in all.iter().zip(&mut found) {
+            if open.iter().any(|path| used.paths.contains(&path.as_path())) {
+                let name = fs::read_to_string(folder.join("comm")).unwrap_or_default();
+                found.push(User::Process { id, name: name.trim_end().to_owned() });
+            }
+        }
+    }
+    found
+}
+
+/// Devices on top, and swap.
+fn below(Used { paths, .. }: &Used<'_>, swaps: &str) -> Vec<User> {
+    let mut found = Vec::new();
+    for device in paths.iter().filter_map(|path| path.file_name()) {
+        let holders = Path::new("/sys/block").join(device).join("holders");
+        for holder in fs::read_dir(holders).into_iter().flatten().flatten() {
+            found.push(User::Holder(holder.file_name().to_string_lossy().into_owned()));
+        }
+    }
+    let swap = swaps.lines().filter_map(|line| line.split_whitespace().next());
+    if swap.into_iter().any(|swap| paths.contains(&Path::new(swap))) {
+        found.push(User::Swap);
     }
     found
 }
 
 /// What of a mount table is made of these devices. Some file systems have numbers of their own, so that only the
 /// source tells.
-fn mounts(process: &Path, paths: &[&Path], numbers: Option<&str>, found: &mut Vec<User>) {
+fn mounts(process: &Path, all: &[Used<'_>], found: &mut [Vec<User>]) {
     let table = fs::read(process.join("mountinfo")).unwrap_or_default();
     let table = String::from_utf8_lossy(&table);
     for line in table.lines().filter_map(Line::read) {
-        let ours = numbers == Some(line.device) || paths.contains(&line.source.as_path());
-        let user = User::Mounted(line.place);
-        if ours && !found.contains(&user) {
-            found.push(user);
+        for (Used { paths, numbers }, found) in all.iter().zip(&mut *found) {
+            let ours = *numbers == Some(line.device) || paths.contains(&line.source.as_path());
+            let user = User::Mounted(line.place.clone());
+            if ours && !found.contains(&user) {
+                found.push(user);
+            }
         }
     }
 }
 
-fn has_open(process: &Path, paths: &[&Path]) -> bool {
+fn open_files(process: &Path) -> Vec<PathBuf> {
     let open = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
-    open.filter_map(|entry| fs::read_link(entry.path()).ok())
-        .any(|target| paths.contains(&target.as_path()))
+    open.filter_map(|entry| fs::read_link(entry.path()).ok()).collect()
 }
 
 #[cfg(test)]
@@ -109,19 +133,23 @@ mod tests {
     use std::process::{Command, Stdio};
 
     #[test]
-    fn a_process_that_has_a_file_open_is_named() {
-        let file = tempfile::NamedTempFile::new().expect("a scratch file");
-        assert_eq!(users(&[file.path()], None), []);
+    fn a_process_that_has_a_file_open_is_named_and_no_user_of_another_file() {
+        let [file, other] = [(); 2].map(|()| tempfile::NamedTempFile::new().expect("a file"));
+        let used =
+            [file.path(), other.path()].map(|path| Used { paths: vec![path], numbers: None });
+        assert_eq!(users_of(&used), [[], []]);
         let mut cat = Command::new("cat");
         let open = file.reopen().expect("the same file");
         let mut cat = cat.stdin(Stdio::piped()).stderr(open).spawn().expect("cat is everywhere");
-        let found = users(&[file.path()], None);
+        let found = users_of(&used);
         drop(cat.stdin.take());
         cat.wait().expect("it ends with its input");
+        let [first, second] = &found[..] else { panic!("{found:?}") };
         assert!(
-            matches!(&found[..], [User::Process { id, .. }] if *id == cat.id()),
-            "{found:?} are not just process {}",
+            matches!(&first[..], [User::Process { id, .. }] if *id == cat.id()),
+            "{first:?} are not just process {}",
             cat.id()
         );
+        assert_eq!(second[..], []);
     }
 }

@@ -6,7 +6,7 @@ use super::Name;
 use crate::blocking::blocking;
 use crate::patience::once_let_go_within;
 use crate::platform::Platform;
-use helio_attach::{AttachError, Channel, Kernel, LoopDevice, Mount, Shape, User};
+use helio_attach::{AttachError, Channel, Kernel, LoopDevice, Mount, Shape, Used, User};
 use helio_driver::{Host, Mode};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -72,9 +72,14 @@ pub(super) struct Shown {
 
 impl Shown {
     pub(super) fn users(&self) -> Vec<User> {
+        self.platform.kernel.users_of(&[self.used()]).into_iter().flatten().collect()
+    }
+
+    /// What its users have open or mounted.
+    pub(super) fn used(&self) -> Used<'_> {
         let paths = [Some(&self.path), self.node.as_ref(), self.file.as_ref()];
-        let paths: Vec<&Path> = paths.into_iter().flatten().map(PathBuf::as_path).collect();
-        self.platform.kernel.users(&paths, self.numbers.as_deref())
+        let paths = paths.into_iter().flatten().map(PathBuf::as_path).collect();
+        Used { paths, numbers: self.numbers.as_deref() }
     }
 
     /// Who is in the way of taking it away: not udev, which looks at whatever was unmounted and is gone soon, and its like.

@@ -10,7 +10,7 @@ use super::{Attaches, Name};
 use crate::platform::Platform;
 use crate::shard::{Ask, DeviceAsk};
 use helio_api::{ApiError, Via};
-use helio_attach::{AttachError, Kernel, ThisKernel, nbd, node, ublk, users};
+use helio_attach::{AttachError, Kernel, ThisKernel, nbd, node, ublk};
 use std::path::{Path, PathBuf};
 
 /// A device of one kind or the other.
@@ -170,7 +170,7 @@ async fn forsake(places: &Places, name: &Name, node: Node, why: &str) {
     places
         .blocking(move || {
             let path = kept.node.path();
-            let used = users(&[path], node::numbers(path).ok().as_deref());
+            let used = ThisKernel.users(&[path], node::numbers(path).ok().as_deref());
             let used: Vec<String> = used.iter().map(ToString::to_string).collect();
             tracing::warn!(
                 device = %path.display(), used = used.join(", "),

@@ -20,7 +20,7 @@ mod ublk;
 use crate::backend::ShardHandle;
 use crate::platform::Platform;
 use anyhow::{Context, Result};
-use device::{Places, clear};
+use device::{Places, Shown, clear};
 use front::Front;
 use helio_api::{ApiError, AttachRequest, AttachState, Attachment, Attachments, Via};
 use helio_attach::{Ground, Shape};
@@ -144,7 +144,9 @@ impl Attaches {
                 return Err(ApiError::new("attached", text, hint));
             }
             if entry.live.is_some() {
-                return Ok(self.show(entry).await);
+                let shown = self.show(entry);
+                drop(desk);
+                return Ok(self.with_user(shown).await);
             }
         } else if desk.entries.len() >= ATTACHED_MOST {
             let text = format!("{ATTACHED_MOST} volumes are already attached");
@@ -170,7 +172,7 @@ impl Attaches {
             }
         }
         entry.kept = true;
-        let shown = self.show(&entry).await;
+        let shown = self.show(&entry);
         desk.entries.insert(name.clone(), entry);
         if let Err(error) = desk.save() {
             let entry = desk.entries.remove(&name);
@@ -179,7 +181,8 @@ impl Attaches {
             }
             return Err(failed(&error));
         }
-        Ok(shown)
+        drop(desk);
+        Ok(self.with_user(shown).await)
     }
 
     /// The desk, once nobody has that volume in his hands.
@@ -241,26 +244,46 @@ impl Attaches {
         .collect()
     }
 
+    /// The users are looked for without the lock: that takes long on a host with many processes.
     pub(crate) async fn list(&self) -> Attachments {
         let desk = self.desk.lock().await;
-        let mut attachments = Vec::new();
-        for entry in desk.entries.values() {
-            attachments.push(self.show(entry).await);
-        }
-        Attachments { attachments }
+        let shown = desk.entries.values().map(|entry| self.show(entry)).collect();
+        drop(desk);
+        Attachments { attachments: self.with_users(shown).await }
     }
 
-    async fn show(&self, entry: &Entry) -> Attachment {
+    /// Adds who uses the device.
+    async fn with_user(&self, (mut shown, device): (Attachment, Option<Shown>)) -> Attachment {
+        if let Some(device) = device {
+            let users = self.places.blocking(move || device.users()).await;
+            shown.used_by = users.iter().map(ToString::to_string).collect();
+        }
+        shown
+    }
+
+    /// The same of several, which look at all processes once.
+    async fn with_users(&self, shown: Vec<(Attachment, Option<Shown>)>) -> Vec<Attachment> {
+        let (mut all, devices): (Vec<_>, Vec<_>) = shown.into_iter().unzip();
+        let kernel = Arc::clone(&self.places.platform.kernel);
+        let find = move || {
+            let used: Vec<_> = devices.iter().flatten().map(Shown::used).collect();
+            let mut found = kernel.users_of(&used).into_iter();
+            let users = devices.iter().map(|it| it.as_ref().and_then(|_| found.next()));
+            users.map(Option::unwrap_or_default).collect::<Vec<_>>()
+        };
+        for (attachment, users) in all.iter_mut().zip(self.places.blocking(find).await) {
+            attachment.used_by = users.iter().map(ToString::to_string).collect();
+        }
+        all
+    }
+
+    /// What is shown of an entry but for its users, and its device.
+    fn show(&self, entry: &Entry) -> (Attachment, Option<Shown>) {
         let Entry { record, live, busy, why, .. } = entry;
         let name = record.name();
-        let live = live.as_ref().map(|live| (live.device.clone_for_show(), live.shape));
-        let used_by = match live.clone() {
-            Some((device, _)) => self.places.blocking(move || device.users()).await,
-            None => Vec::new(),
-        };
-        let shape = live.as_ref().map(|(_, shape)| *shape);
-        let device = live.map(|(device, _)| device);
-        Attachment {
+        let shape = live.as_ref().map(|live| live.shape);
+        let device = live.as_ref().map(|live| live.device.clone_for_show());
+        let attachment = Attachment {
             state: if device.is_some() || *busy == Some(Busy::Ending) {
                 AttachState::Attached
             } else {
@@ -289,10 +312,11 @@ impl Attaches {
             },
             size_bytes: shape.map(|shape| shape.size),
             block_bytes: shape.map(|shape| Bytes(u64::from(shape.block))),
-            used_by: used_by.iter().map(ToString::to_string).collect(),
+            used_by: Vec::new(),
             group: name.0,
             volume: name.1,
-        }
+        };
+        (attachment, device)
     }
 }
 

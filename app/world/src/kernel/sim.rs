@@ -7,7 +7,7 @@ use super::loops::{Loop, node};
 use crate::machine::SimMachine;
 use crate::world::{Inner, MachineId, ProcessId, World};
 use helio_attach::{
-    AttachError, Behind, Channel, Kernel, LoopDevice, Mount, Settling, User, refusal,
+    AttachError, Behind, Channel, Kernel, LoopDevice, Mount, Settling, Used, User, refusal,
 };
 use helio_driver::{Errno, Machine, Mode, OFlags, Socket};
 use std::io;
@@ -58,6 +58,29 @@ impl SimKernel {
             path.display()
         ));
         Ok(id)
+    }
+
+    /// Who uses one of those that [`Kernel::users_of`] gets.
+    fn users_of_one(&self, Used { paths, numbers }: &Used<'_>) -> Vec<User> {
+        let inner = self.world.lock();
+        let mut found = Vec::new();
+        let ours = |it: &&super::device::Open| it.machine == self.machine.id() && !it.manner.hidden;
+        for (id, open) in inner.kernels.open.iter().filter(|(_, it)| ours(it)) {
+            let connection = inner.kernels.connections.get(&open.on);
+            let path = match open.through {
+                Some(number) => Some(node(number)),
+                None => connection.filter(|it| it.mounted).map(|it| it.path.clone()),
+            };
+            let by_number = open.through.is_some_and(|it| *numbers == Some(&*format!("7:{it}")));
+            if !by_number && path.is_none_or(|path| !paths.contains(&&*path)) {
+                continue;
+            }
+            found.push(match &open.manner.mounted {
+                Some(place) => User::Mounted(place.clone()),
+                None => User::Process { id: id.0 as u32, name: "program".to_owned() },
+            });
+        }
+        found
     }
 }
 
@@ -167,28 +190,9 @@ impl Kernel for SimKernel {
         below.map(|((_, number), it)| LoopDevice::at(node(*number), &it.backing)).collect()
     }
 
-    fn users(&self, paths: &[&Path], numbers: Option<&str>) -> Vec<User> {
-        let inner = self.world.lock();
-        let mut found = Vec::new();
-        let ours = |it: &&super::device::Open| it.machine == self.machine.id() && !it.manner.hidden;
-        for (id, open) in inner.kernels.open.iter().filter(|(_, it)| ours(it)) {
-            let connection = inner.kernels.connections.get(&open.on);
-            let path = match open.through {
-                Some(number) => Some(node(number)),
-                None => connection.filter(|it| it.mounted).map(|it| it.path.clone()),
-            };
-            let by_number = open.through.is_some_and(|it| numbers == Some(&*format!("7:{it}")));
-            if !by_number && path.is_none_or(|path| !paths.contains(&&*path)) {
-                continue;
-            }
-            found.push(match &open.manner.mounted {
-                Some(place) => User::Mounted(place.clone()),
-                None => User::Process { id: id.0 as u32, name: "program".to_owned() },
-            });
-        }
-        found
+    fn users_of(&self, all: &[Used<'_>]) -> Vec<Vec<User>> {
+        all.iter().map(|used| self.users_of_one(used)).collect()
     }
-
     fn has_loop(&self, device: &LoopDevice) -> bool {
         let (inner, machine) = (self.world.lock(), self.machine.id());
         let number = inner.loop_at(machine, device.path());
