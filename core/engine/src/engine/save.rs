@@ -200,14 +200,8 @@ impl Engine {
                 }
             }
             Goal::Replaced { command, volume } => {
-                standing.replaced(
-                    (command, volume),
-                    peer.session_mut(),
-                    keeper,
-                    record,
-                    local,
-                    turn,
-                );
+                peer.session_mut().admit();
+                standing.replaced((command, volume), keeper, record, local, turn);
             }
             Goal::Accepted { command, volume } => {
                 standing.accepted((command, volume), peer, resync, record, local, turn);

@@ -6,7 +6,6 @@ use crate::follow::before::Keeper;
 use crate::local::Local;
 use crate::local::replace::Replacing;
 use crate::peer::hang_up::HangUp;
-use crate::peer::link::Session;
 use crate::record::Record;
 use crate::record::save::Goal;
 use crate::refusal::Refusal;
@@ -76,7 +75,6 @@ impl Standing {
     pub(crate) fn replaced(
         &mut self,
         (command, volume): (CommandId, VolumeIndex),
-        session: &mut Session,
         keeper: &mut Keeper,
         record: &mut Record,
         local: &mut Local,
@@ -99,7 +97,6 @@ impl Standing {
                 )
             }
             None => {
-                session.admit();
                 self.reset_follower(keeper, record, turn);
                 record.keeping_mut().line_changed(local.hot_mut(), turn.now());
                 format!("volume {name} of {group} has another disk; {peer} copies everything to it")
