@@ -243,7 +243,7 @@ fn a_newcomer_cuts_a_simulated_link_and_fails_over() {
 }
 
 #[test]
-fn either_way_out_of_a_split_brain_can_be_gone_to_its_end() {
+fn either_choice_of_a_split_brain_can_be_done_to_its_end() {
     require!("node", "chromium", "playwright-core");
     let dashboard = Dashboard::simulated(&["--seed", "3"]);
     let mut page = Browser::start();
