@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the engine of one group is told once, at its start or by `apply`.
 
+use alloc::format;
 use alloc::string::String;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::time::Duration;
 use helio_copy::ResyncConfig;
+use helio_stack::StoreFault;
 use helio_units::{Bytes, Items, Mode, Rate, VolumeIndex};
 
 /// Bytes one mark covers unless the file says otherwise (architecture: 2 KiB of map per GiB).
@@ -200,6 +202,23 @@ impl Config {
     pub fn name_of(&self, volume: VolumeIndex) -> String {
         let name = self.names.get(usize::from(volume.0));
         name.cloned().unwrap_or_else(|| volume.0.to_string())
+    }
+
+    /// What failed, if an operation on that volume did.
+    pub(crate) fn failure_of(&self, volume: VolumeIndex, fault: StoreFault) -> String {
+        let name = self.name_of(volume);
+        match fault {
+            StoreFault::Unrecorded => {
+                format!("the metadata file cannot record an operation on volume {name}")
+            }
+            _ => format!("volume {name} failed: {fault}"),
+        }
+    }
+
+    /// What an operator does about metadata that cannot be written.
+    pub(crate) fn repair_metadata(&self) -> String {
+        let node = &self.node;
+        format!("repair the file system of the state directory on {node}, then restart its daemon")
     }
 
     /// How often a quiet connection is tried: a quarter of the peer timeout, at most a second.

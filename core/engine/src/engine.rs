@@ -57,6 +57,7 @@ use alloc::vec::Vec;
 use helio_bitmap::Bitmap;
 use helio_format::message::Parting;
 use helio_plant::{Plant, planted};
+use helio_stack::StoreFault;
 use helio_units::{IoId, Moment};
 
 /// The engine of one group on one node.
@@ -357,9 +358,8 @@ impl Engine {
             primary.lack_step(serves, &mut self.local, &mut self.turn);
             let denies = primary.is_denying(&self.turn);
             // What waits for a place in the metadata fails with everything else that waits for a peer that stays away.
-            // That is no fault of the store's.
             if denies && self.local.hot().is_stuck() {
-                self.fail_parked();
+                self.fail_parked(StoreFault::Unissued);
             }
         }
         // Behind all that adds items.
@@ -469,8 +469,10 @@ impl Engine {
             let Self { standing, peer, resync, record, local, permit, turn, .. } = self;
             let cannot_keep =
                 standing.keep_step(peer.session(), resync.seed(), record, local, permit, turn);
-            if cannot_keep || self.keeper.gave_restore_up() {
-                self.fail_parked();
+            if cannot_keep {
+                self.fail_parked(StoreFault::Unrecorded);
+            } else if self.keeper.gave_restore_up() {
+                self.fail_parked(StoreFault::Unissued);
             }
             self.begin_record();
         }

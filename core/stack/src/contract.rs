@@ -125,6 +125,8 @@ pub enum StoreFault {
     Silent,
     /// No store failed: the metadata of this node cannot record what the operation needs on record.
     Unrecorded,
+    /// No store failed: the operation waited for something that does not come, and was never issued.
+    Unissued,
     /// Another error number.
     Other(i32),
 }
@@ -137,6 +139,7 @@ impl fmt::Display for StoreFault {
             Self::Short => f.write_str("the disk transferred fewer bytes than requested"),
             Self::Silent => f.write_str("the disk does not respond"),
             Self::Unrecorded => f.write_str("the metadata file cannot record it"),
+            Self::Unissued => f.write_str("the operation was given up before it reached the disk"),
             Self::Other(errno) => write!(f, "error number {errno} from the disk"),
         }
     }

@@ -145,7 +145,7 @@ impl Engine {
                 standing.peer_reading(talk, peer.reads_mut(), local, permit, turn)
             }
             Message::Report(report) if up => {
-                return peer.session_mut().peer_reports(report, turn.now());
+                return peer.session_mut().peer_reports(report);
             }
             Message::PromoteReply { granted, text } if up => {
                 return self.promotion_answered(granted, text);

@@ -10,9 +10,9 @@ use helio_units::Moment;
 
 impl Engine {
     /// Nothing can be covered any more: what waits for it fails, and was never issued to the store.
-    pub(crate) fn fail_parked(&mut self) {
+    pub(crate) fn fail_parked(&mut self, fault: StoreFault) {
         for parked in self.local.hot_mut().give_up() {
-            self.store_done(Some((parked.io, StoreOutcome::Failed(StoreFault::Unrecorded))));
+            self.store_done(Some((parked.io, StoreOutcome::Failed(fault))));
         }
     }
 }

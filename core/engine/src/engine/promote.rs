@@ -14,7 +14,7 @@ use alloc::string::String;
 use helio_format::message::{Hello, Message, Parting};
 use helio_recovery::meaning;
 use helio_recovery::{self as recovery, Decision, Facts, Verdict};
-use helio_units::{Generation, Sequence};
+use helio_units::{Generation, Sequence, State};
 
 impl Engine {
     pub(crate) fn promote(
@@ -223,11 +223,7 @@ impl View<'_> {
             "{peer} is primary for {group} and connected: its last message arrived {:.1} s ago",
             silent.as_secs_f64()
         );
-        let hand_over = if self.peer_fault().is_some() {
-            format!("`helio demote {group}` on {peer}, where something failed, then repeat this")
-        } else {
-            format!("`helio switch {group}` exchanges the roles without data loss")
-        };
+        let hand_over = self.way_to_hand_over();
         if !force {
             return Err(Refusal::new("peer-is-primary", text, hand_over));
         }
@@ -241,6 +237,24 @@ impl View<'_> {
                 patience.as_secs_f64()
             ),
         ))
+    }
+
+    /// How a primary that is connected passes its role to this node. One whose metadata failed cannot record a change of role, and one
+    /// whose disk failed is in sync only after the repair.
+    fn way_to_hand_over(&self) -> String {
+        let (peer, group) = (&self.turn.config().peer, &self.turn.config().group);
+        let failed = self.peer_needs_repair().is_some();
+        if failed && self.doubts_peer() {
+            return format!(
+                "repair the file system of the state directory on {peer} and restart its daemon, then `helio switch {group}`"
+            );
+        }
+        if failed && self.state() == State::Syncing {
+            return format!(
+                "`helio demote {group}` on {peer}, where a disk failed, then repeat this"
+            );
+        }
+        format!("`helio switch {group}` exchanges the roles without data loss")
     }
 
     /// The peer is not connected, or the table refused it.

@@ -144,9 +144,13 @@ impl View<'_> {
     fn may_hand_over(&self) -> Result<(), Refusal> {
         let (peer, group) = (&self.turn.config().peer, &self.turn.config().group);
         let Some(p) = self.standing.primary() else { return Err(busy()) };
+        // The change of role could not be recorded: neither node would be primary.
+        if self.local.metadata_failed() {
+            return Err(self.turn.metadata_refusal());
+        }
         if self.peer.session().peer().is_none() {
             let text = format!("{peer} is not connected ({})", self.peer.session().why());
-            return Err(match self.peer_fault() {
+            return Err(match self.peer_needs_repair() {
                 Some(fault) => {
                     Refusal::new("peer-lost", text, format!("{}; then switch", fault.hint))
                 }
@@ -187,15 +191,13 @@ impl View<'_> {
                 ),
             );
         }
-        if let Some(fault) = self.peer_fault() {
-            let text = format!("{peer} is not in sync, and something failed there: {}", fault.what);
-            return Refusal::new("not-level", text, format!("{}; then switch", fault.hint));
+        let text = format!("{peer} is not in sync: {group} is {}", self.state());
+        let resync = format!("`helio resync {group} --wait`, then switch");
+        if let Some(fault) = self.peer_needs_repair() {
+            let text = format!("{text}; on {peer}: {}", fault.what);
+            return Refusal::new("not-level", text, format!("{}; then {resync}", fault.hint));
         }
-        Refusal::later(
-            "not-level",
-            format!("{peer} is not in sync: {group} is {}", self.state()),
-            format!("`helio resync {group} --wait`, then switch"),
-        )
+        Refusal::later("not-level", text, resync)
     }
 
     /// What became of a role that was handed over, if the hello of the peer that is connected shows it.

@@ -8,7 +8,7 @@
 //! | a write, zero or discard | given up (`serve-from-peer`); shown (`pass`) | shown | waits for space, or stopped |
 //! | a flush, or any operation with FUA | given up, whatever the policy | suspect | stopped, and suspect |
 //! | nothing, but a disk is silent | given up (`serve-from-peer`), and suspect; waits (`pass`) | waits | waits |
-//! | nothing, but the metadata cannot record it (`StoreFault::Unrecorded`) | told | told | stopped |
+//! | nothing, but the metadata cannot record it (`StoreFault::Unrecorded`), or what the operation waited for does not come (`StoreFault::Unissued`) | told | told | stopped |
 //!
 //! An operation on a copy is none of these, however it ends: it may fail because the copy is gone. The reader of the copy is told
 //! (`StoreOutcome::CopyFailed`), and nothing follows for the volume.
@@ -89,15 +89,15 @@ pub(crate) enum Meaning {
 /// The table.
 pub(crate) fn meaning(facts: Facts) -> Meaning {
     let Facts { failed, fault, side } = facts;
-    let recorded = fault != StoreFault::Unrecorded;
-    let suspect = matches!(failed, Failed::Flush | Failed::Silence) && recorded;
+    let issued = !matches!(fault, StoreFault::Unrecorded | StoreFault::Unissued);
+    let suspect = matches!(failed, Failed::Flush | Failed::Silence) && issued;
     match (side, failed) {
         (Side::Secondary | Side::Alone, Failed::Silence) => Meaning::Waits,
         (Side::Secondary, Failed::Read | Failed::CopierRead) => Meaning::Told,
         (Side::Secondary, Failed::Change) if fault == StoreFault::NoSpace => Meaning::WaitsForSpace,
         (Side::Secondary, _) => Meaning::Stopped { suspect },
         (Side::Served, _) => Meaning::Served { suspect },
-        _ if !recorded => Meaning::Told,
+        _ if !issued => Meaning::Told,
         (_, Failed::CopierRead) => Meaning::Shown,
         (Side::Servable, _) => Meaning::GivenUp { suspect },
         (Side::Alone, Failed::Read) => Meaning::Told,
@@ -110,7 +110,8 @@ pub(crate) fn meaning(facts: Facts) -> Meaning {
 mod tests {
     use super::*;
 
-    const RECORDED: fn(&Facts) -> bool = |facts| facts.fault != StoreFault::Unrecorded;
+    const ISSUED: fn(&Facts) -> bool =
+        |facts| !matches!(facts.fault, StoreFault::Unrecorded | StoreFault::Unissued);
 
     fn every() -> impl Iterator<Item = Facts> {
         let sides = [Side::Served, Side::Servable, Side::Alone, Side::Secondary];
@@ -121,6 +122,7 @@ mod tests {
             StoreFault::NoSpace,
             StoreFault::Short,
             StoreFault::Unrecorded,
+            StoreFault::Unissued,
             StoreFault::Other(5),
         ];
         sides.into_iter().flat_map(move |side| {
@@ -132,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_failed_flush_is_never_forgotten() {
-        for facts in every().filter(|f| f.failed == Failed::Flush && RECORDED(f)) {
+        for facts in every().filter(|f| f.failed == Failed::Flush && ISSUED(f)) {
             let remembered = matches!(
                 meaning(facts),
                 Meaning::Suspect
@@ -146,7 +148,7 @@ mod tests {
 
     #[test]
     fn only_a_failed_flush_and_silence_make_a_copy_suspect() {
-        let proves = |f: &Facts| matches!(f.failed, Failed::Flush | Failed::Silence) && RECORDED(f);
+        let proves = |f: &Facts| matches!(f.failed, Failed::Flush | Failed::Silence) && ISSUED(f);
         for facts in every().filter(|f| !proves(f)) {
             let suspect = matches!(
                 meaning(facts),
@@ -161,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_silent_disk_is_given_up_where_the_peer_can_serve_and_waited_for_otherwise() {
-        for facts in every().filter(|f| f.failed == Failed::Silence && RECORDED(f)) {
+        for facts in every().filter(|f| f.failed == Failed::Silence && ISSUED(f)) {
             let expected = match facts.side {
                 Side::Served => Meaning::Served { suspect: true },
                 Side::Servable => Meaning::GivenUp { suspect: true },
@@ -174,7 +176,7 @@ mod tests {
     #[test]
     fn what_cannot_be_recorded_says_nothing_of_the_disk() {
         let silent = |f: &Facts| f.failed == Failed::Silence;
-        for facts in every().filter(|f| !RECORDED(f) && f.side != Side::Secondary && !silent(f)) {
+        for facts in every().filter(|f| !ISSUED(f) && f.side != Side::Secondary && !silent(f)) {
             let expected = match facts.side {
                 Side::Served => Meaning::Served { suspect: false },
                 _ => Meaning::Told,

@@ -489,27 +489,31 @@ impl Local {
 
     /// Why that is, and what an operator does about it.
     pub(crate) fn pool_fault(&self, config: &Config) -> (String, String) {
-        let (copy, node) = (self.layered.stack.preserves(), &config.node);
+        let copy = self.layered.stack.preserves();
+        let repair = |fault, disk: &str| match fault {
+            StoreFault::Unrecorded => config.repair_metadata(),
+            _ => format!("{disk}, then restart the daemon of {}", config.node),
+        };
         if let Some(PoolHealth::Unread(failed)) = copy.map(|copy| copy.pool) {
             let (volume, fault) = (config.name_of(failed.volume), failed.fault);
             let what =
                 format!("volume {volume} could not be read to preserve its content: {fault}");
-            return (what, format!("repair its disk, then restart the daemon of {node}"));
+            return (what, repair(fault, "repair its disk"));
         }
         if let Some(RollbackStatus { failed: Some(fault), .. }) = self.rollback() {
             let what = format!("the rest of a restore cannot be written: {fault}");
-            let repair = "repair the disks of the volumes and of the before-image file";
-            return (what, format!("{repair}, then restart the daemon of {node}"));
+            let disks = "repair the disks of the volumes and of the before-image file";
+            return (what, repair(fault, disks));
         }
         let Some(PoolHealth::Failed(fault)) = copy.map(|copy| copy.pool) else {
             return (String::from("the before-image file failed"), String::new());
         };
         let what = format!("the before-image file failed: {fault}");
-        let repair = match fault {
+        let disk = match fault {
             StoreFault::Silent => "check its disk",
             _ => "repair its file system",
         };
-        (what, format!("{repair}, then restart the daemon of {node}"))
+        (what, repair(fault, disk))
     }
 
     /// The pool may take that many bytes from now on; none where nothing bounds it.

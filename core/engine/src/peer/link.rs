@@ -67,7 +67,9 @@ struct Told {
     /// Its role in its last hello, unless it handed that over since.
     role: Option<Role>,
     report: Option<Report>,
-    /// How long before a report a client changed data there last, and when that report came.
+    /// It closed the last connection because of its fault.
+    failed: bool,
+    /// How long before its last hello a client changed data there last, and when that hello came.
     wrote: Option<(Duration, Moment)>,
 }
 
@@ -181,7 +183,9 @@ impl Session {
 
     /// The hello is the peer's: what it tells of its role counts, and what it reports.
     pub(crate) fn introduced(&mut self, hello: &Hello, now: Moment) {
-        self.peer_reports(hello.report.clone(), now);
+        self.told.wrote = hello.report.last_write.map(|age| (age, now));
+        self.told.failed = false;
+        self.peer_reports(hello.report.clone());
         self.told.role = Some(if hello.serving { Role::Primary } else { Role::Secondary });
     }
 
@@ -305,17 +309,22 @@ impl Session {
     }
 
     /// The peer reported what follows from here on.
-    pub(crate) fn peer_reports(&mut self, report: Report, now: Moment) {
-        self.told.wrote = report.last_write.map(|age| (age, now)).or(self.told.wrote);
+    pub(crate) fn peer_reports(&mut self, report: Report) {
         self.told.report = Some(report);
     }
 
     /// The peer closed the connection because a volume of it failed. That counts unless it reported a fault itself.
     pub(crate) fn peer_failed(&mut self, fault: String, hint: String) {
+        self.told.failed = true;
         let report = self.told.report.get_or_insert_default();
         if report.fault.is_empty() {
             (report.fault, report.hint) = (fault, hint);
         }
+    }
+
+    /// The peer closed the last connection because a volume of it failed.
+    pub(crate) const fn has_failed(&self) -> bool {
+        self.told.failed
     }
 
     pub(crate) const fn peer_pings(&mut self, ping: Ping, now: Moment) {
@@ -347,7 +356,7 @@ impl Session {
         self.told.report.as_ref()
     }
 
-    /// How long before a report of the peer a client changed data there last, and when that report came.
+    /// How long before the peer's last hello a client changed data there last, and when that hello came.
     pub(crate) const fn peer_wrote(&self) -> Option<(Duration, Moment)> {
         self.told.wrote
     }

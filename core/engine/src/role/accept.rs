@@ -166,7 +166,8 @@ impl Standing {
         if let Some(follower) = self.follower_mut() {
             follower.stop_applying(volume, fault);
         }
-        self.not_accepted(command, &format!("the disk failed: {fault}"), record, turn);
+        let why = turn.config().failure_of(volume, fault);
+        self.not_accepted(command, &why, record, turn);
     }
 
     /// The acceptance is durable.
@@ -206,8 +207,7 @@ impl Standing {
         self.stand(Following::resting(record.superblock().role));
         let text = format!("the copy could not be rewritten, and is still suspect: {why}");
         let group = &turn.config().group;
-        let hint =
-            format!("repeat, or put another disk in its place: `helio status {group}` shows how");
+        let hint = format!("`helio status {group}` shows what failed; repair that, and repeat");
         turn.done(command, Err(Refusal::new("not-rewritten", text, hint)));
     }
 }

@@ -18,9 +18,11 @@ impl Standing {
         fault: StoreFault,
         config: &Config,
     ) -> Refusal {
-        let (group, node, name) = (&config.group, &config.node, config.name_of(volume));
-        let text = format!("volume {name} of {group} failed on {node}: {fault}");
-        Refusal::new("volume-failed", text, self.store_hint(volume, fault, config))
+        let (group, node) = (&config.group, &config.node);
+        let text = format!("{group} on {node}: {}", config.failure_of(volume, fault));
+        let is_of_metadata = fault == StoreFault::Unrecorded;
+        let code = if is_of_metadata { "metadata-failed" } else { "volume-failed" };
+        Refusal::new(code, text, self.store_hint(volume, fault, config))
     }
 
     /// What helps against that fault.
@@ -33,11 +35,7 @@ impl Standing {
         let (group, node, peer) = (&config.group, &config.node, &config.peer);
         let volume = config.name_of(volume);
         let repair = match fault {
-            StoreFault::Unrecorded => {
-                return format!(
-                    "repair the file system of the state directory on {node}, then restart its daemon"
-                );
-            }
+            StoreFault::Unrecorded => return config.repair_metadata(),
             StoreFault::NoSpace => "free space",
             _ => "repair the disk",
         };
@@ -51,10 +49,10 @@ impl Standing {
                  {group}/{volume}` on {node}"
             )
         } else if self.is(Following::Returning) {
+            // It connects only after a restart, and what happens to the copies is agreed upon while it is connected.
             format!(
-                "`helio promote {group}` on {peer}, then `helio member replace {group}/{volume}` on {node}; or {repair} on \
-                 {node}, then restart its daemon",
-                peer = config.peer
+                "{repair} on {node}, then restart its daemon; if the disk fails again: restart the daemon, then `helio promote \
+                 {group}` on {peer}, then `helio member replace {group}/{volume}` on {node}"
             )
         } else {
             // A secondary stopped using the disk: it opens it again when its daemon starts.

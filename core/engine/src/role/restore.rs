@@ -10,7 +10,7 @@ use crate::role::{Following, Stage, Standing};
 use crate::turn::Turn;
 use alloc::format;
 use alloc::string::String;
-use helio_stack::{CopyOutcome, MemberFault};
+use helio_stack::{CopyOutcome, MemberFault, StoreFault};
 
 impl Standing {
     /// A promotion of an inconsistent copy restores the image that was kept, or ends.
@@ -68,11 +68,13 @@ impl Standing {
         let why = match outcome {
             CopyOutcome::Damaged => String::from("it is damaged; nothing was restored"),
             CopyOutcome::PoolFailed(fault) => format!("the before-image file failed: {fault}"),
-            CopyOutcome::MemberFailed(MemberFault { volume, fault, .. }) => {
-                format!("the disk of volume {} failed: {fault}", turn.config().name_of(volume))
-            }
-            CopyOutcome::FlushFailed(MemberFault { volume, fault, .. }) => {
+            CopyOutcome::FlushFailed(MemberFault { volume, fault, .. })
+                if fault != StoreFault::Unrecorded =>
+            {
                 format!("a flush of volume {} failed: {fault}", turn.config().name_of(volume))
+            }
+            CopyOutcome::MemberFailed(member) | CopyOutcome::FlushFailed(member) => {
+                turn.config().failure_of(member.volume, member.fault)
             }
             CopyOutcome::Over => {
                 String::from("the copy had ended, because a before-image could not be preserved")
@@ -89,7 +91,15 @@ impl Standing {
         };
         let text = format!("the preserved copy of {} was not restored: {why}", turn.config().group);
         turn.warn(text.clone());
-        let hint = "repair the disk and repeat; or wait for a resync, which copies everything";
+        let repair = match outcome {
+            CopyOutcome::MemberFailed(member) | CopyOutcome::FlushFailed(member)
+                if member.fault == StoreFault::Unrecorded =>
+            {
+                turn.config().repair_metadata()
+            }
+            _ => String::from("repair the disk"),
+        };
+        let hint = format!("{repair}, and repeat; or wait for a resync, which copies everything");
         self.not_promoted(Refusal::new("restore-failed", text, hint), keeper, record, turn);
     }
 

@@ -76,10 +76,7 @@ impl<'a> View<'a> {
                 None => suspect,
             });
         }
-        // What stopped because nothing can be recorded is no fault of a disk.
-        let failed =
-            self.failed().filter(|(_, fault)| !metadata || *fault != StoreFault::Unrecorded);
-        match failed {
+        match self.failed_disk() {
             Some((volume, fault)) => Some(self.store_fault(volume, fault)),
             None if metadata => self.metadata_fault(),
             None if self.local.pool_failed() => {
@@ -107,6 +104,12 @@ impl<'a> View<'a> {
     #[must_use]
     pub fn failed(&self) -> Option<(VolumeIndex, StoreFault)> {
         self.standing.primary().and_then(Primary::fault).or(self.standing.failed())
+    }
+
+    /// The same, unless it stopped because the metadata failed: that is no fault of a disk.
+    pub(crate) fn failed_disk(&self) -> Option<(VolumeIndex, StoreFault)> {
+        let metadata = self.local.metadata_failed();
+        self.failed().filter(|(_, fault)| !metadata || *fault != StoreFault::Unrecorded)
     }
 
     fn node(&self) -> &'a str {

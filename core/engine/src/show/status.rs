@@ -81,8 +81,8 @@ pub struct Status {
     pub only_at_peer: Option<Bytes>,
     /// When a client changed data on this node last; none if no client did since the daemon started.
     pub last_write: Option<Moment>,
-    /// How long before a refused handshake a client changed data at the peer last, and when that handshake was. A connected peer does not
-    /// report each write, so it is not known while the nodes are connected, and after that.
+    /// How long before the last handshake a client changed data at the peer last, and when that handshake was, while it is refused; none
+    /// if the peer reported none then. A connected peer does not report each write, so it is not known otherwise.
     pub last_write_at_peer: Option<(Duration, Moment)>,
     /// The last consistent image, where one is kept on this node while its copy is not consistent.
     pub safe_copy: Option<SafeCopyStatus>,
@@ -407,7 +407,7 @@ impl View<'_> {
             link: self.link_state(),
             peer_role: self.peer_role(),
             peer_state: self.peer.session().told().and_then(|(ping, _)| ping.state),
-            failed: self.failed().map(|(volume, _)| volume),
+            failed: self.failed_disk().map(|(volume, _)| volume),
             metadata_failed: self.local.metadata_failed(),
             differing: primary.map_or(0, |_| self.resync.verify().unmended()),
             verdict: self.verdict(state),

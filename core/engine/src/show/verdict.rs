@@ -128,12 +128,21 @@ impl View<'_> {
         self.standing.primary().is_some_and(|primary| primary.owed().is_paused())
     }
 
+    /// Of a secondary without a connection, that its peer is away counts, unless a secondary closed the connection because of its fault:
+    /// it does so again at each connection.
     fn peer_failed(&self) -> bool {
-        let counts = self.standing.leads() || self.peer.session().peer().is_some();
-        counts && self.peer.session().report().is_some_and(|report| !report.fault.is_empty())
+        let session = self.peer.session();
+        let closed = session.has_failed() && session.role() == Some(Role::Secondary);
+        let counts = self.standing.leads() || session.peer().is_some() || closed;
+        counts && session.report().is_some_and(|report| !report.fault.is_empty())
     }
 
-    /// What failed on the peer, as it reported last. For a secondary whose primary is away, that it is away counts.
+    /// The fault of the peer, if an operator must do something about it.
+    pub(crate) fn peer_needs_repair(&self) -> Option<Fault> {
+        self.peer_fault().filter(|fault| !Fault::needs_nothing(&fault.hint))
+    }
+
+    /// What failed on the peer, as it reported last.
     pub(crate) fn peer_fault(&self) -> Option<Fault> {
         let report = self.peer.session().report().filter(|_| self.peer_failed())?;
         Some(Fault { what: report.fault.clone(), hint: report.hint.clone() })

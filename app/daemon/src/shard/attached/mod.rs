@@ -425,6 +425,7 @@ const fn fault(failure: Failure) -> Fault {
                 | StoreFault::Short
                 | StoreFault::Silent
                 | StoreFault::Unrecorded
+                | StoreFault::Unissued
                 | StoreFault::Other(_),
             ),
         )

@@ -137,6 +137,7 @@ const fn code(failure: Failure) -> ErrorCode {
             | StoreFault::Short
             | StoreFault::Silent
             | StoreFault::Unrecorded
+            | StoreFault::Unissued
             | StoreFault::Other(_),
         ))
         | Failure::Inconsistent => ErrorCode::Io,

@@ -51,6 +51,9 @@ impl Failure {
             Self::Denied(Denial::Store(StoreFault::Unrecorded)) => {
                 "the metadata file of this node cannot be written"
             }
+            Self::Denied(Denial::Store(StoreFault::Unissued)) => {
+                "the request was given up before it reached the disk"
+            }
             Self::ReadOnly => "the export is read-only",
             Self::Inconsistent => "the copy on this node is inconsistent during the resync",
         }
@@ -59,7 +62,7 @@ impl Failure {
 
 /// Every failure, for the tests of what front ends make of them.
 #[cfg(test)]
-pub(crate) const FAILURES: [Failure; 12] = [
+pub(crate) const FAILURES: [Failure; 13] = [
     Failure::Denied(Denial::NotPrimary),
     Failure::Denied(Denial::OutOfBounds),
     Failure::Denied(Denial::Unaligned),
@@ -69,6 +72,7 @@ pub(crate) const FAILURES: [Failure; 12] = [
     Failure::Denied(Denial::Store(StoreFault::Short)),
     Failure::Denied(Denial::Store(StoreFault::Silent)),
     Failure::Denied(Denial::Store(StoreFault::Unrecorded)),
+    Failure::Denied(Denial::Store(StoreFault::Unissued)),
     Failure::Denied(Denial::Store(StoreFault::Other(5))),
     Failure::ReadOnly,
     Failure::Inconsistent,
@@ -120,9 +124,10 @@ mod tests {
             Failure::Denied(Denial::Store(StoreFault::Short)) => 6,
             Failure::Denied(Denial::Store(StoreFault::Silent)) => 7,
             Failure::Denied(Denial::Store(StoreFault::Unrecorded)) => 8,
-            Failure::Denied(Denial::Store(StoreFault::Other(_))) => 9,
-            Failure::ReadOnly => 10,
-            Failure::Inconsistent => 11,
+            Failure::Denied(Denial::Store(StoreFault::Unissued)) => 9,
+            Failure::Denied(Denial::Store(StoreFault::Other(_))) => 10,
+            Failure::ReadOnly => 11,
+            Failure::Inconsistent => 12,
         };
         assert_eq!(FAILURES.map(place), std::array::from_fn(|place| place));
     }

@@ -159,7 +159,9 @@ fn on_a_former_primary_whose_disk_failed_the_refusal_names_the_promotion_before_
     follower.stop_applying(DISK, StoreFault::Io);
     let refusal = refused(&desk);
     assert_eq!(refusal.code, "volume-failed");
-    assert!(refusal.hint.starts_with("`helio promote db` on lyon, then `helio member replace"));
+    assert!(refusal.hint.contains(
+        "restart the daemon, then `helio promote db` on lyon, then `helio member replace"
+    ));
 }
 
 #[test]

@@ -151,9 +151,22 @@ fn a_secondary_that_cannot_record_of_its_members_stops_and_names_its_metadata() 
     desk.store_all();
     let (view, fault) = (desk.engine.view(), desk.engine.view().fault().unwrap_or_default());
     assert_eq!(view.failed(), Some((FIRST.volume, StoreFault::Unrecorded)), "it applies no more");
+    assert_eq!(view.words().failed, None, "no disk failed");
     assert!(fault.what.starts_with("bitmap failed"), "{fault:?}");
     assert!(fault.hint.contains("state directory") && !fault.hint.contains("disk"), "{fault:?}");
     assert_eq!(view.suspect_text(), None);
+}
+
+#[test]
+fn a_disk_that_fails_after_the_metadata_is_the_fault_that_counts() {
+    let mut desk = follower(generation(1), true);
+    desk.save(true);
+    desk.hear(item(1));
+    let follower = desk.engine.standing.follower_mut().expect("it follows");
+    follower.stop_applying(FIRST.volume, StoreFault::Unrecorded);
+    let (io, ..) = desk.ios.pop_front().expect("the item is written");
+    desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Failed(StoreFault::Io) });
+    assert_eq!(desk.engine.view().failed(), Some((FIRST.volume, StoreFault::Io)));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use super::*;
 use helio_format::copying::Copying;
+use helio_format::invalid::Invalid;
 use helio_format::roles::Roles;
 
 fn said_roles(desk: &Desk) -> Option<&Roles> {
@@ -154,8 +155,53 @@ fn a_switch_to_a_node_on_which_something_failed_names_its_repair_and_no_resync()
     };
     desk.hear(Message::Report(report));
     let refusal = refused(&mut desk);
-    assert_eq!((refusal.code, refusal.hint.as_str()), ("not-level", "repair it; then switch"));
-    assert!(refusal.text.ends_with("something failed there: volume data failed"), "{refusal:?}");
+    let hint = "repair it; then `helio resync db --wait`, then switch";
+    assert_eq!((refusal.code, refusal.hint.as_str()), ("not-level", hint));
+    assert!(refusal.text.ends_with("; on lyon: volume data failed"), "{refusal:?}");
+    let hint = String::from("nothing; wait");
+    desk.hear(Message::Report(Report { fault: "a copy".into(), hint, ..Report::default() }));
+    assert_eq!(refused(&mut desk).hint, "`helio resync db --wait`, then switch");
+}
+
+#[test]
+fn a_primary_whose_metadata_failed_refuses_a_switch_and_stays_primary() {
+    let mut desk = Desk::replicating(Mode::Sync);
+    desk.unwritable = true;
+    desk.write(1);
+    assert_eq!(refused(&mut desk).code, "metadata-failed");
+    assert!(desk.engine.view().is_primary());
+}
+
+#[test]
+fn a_promotion_beside_a_primary_that_failed_names_the_way_that_works() {
+    let hint = |desk: &mut Desk| {
+        desk.command(Command::Promote { force: false });
+        let last = desk.results.last().cloned().expect("it has a result");
+        last.expect_err("it is refused").hint
+    };
+    let mut desk = follower(generation(1), true);
+    desk.save_all();
+    let fails = |hint: &str| {
+        let (fault, hint) = (String::from("volume data failed"), String::from(hint));
+        Message::Report(Report { fault, hint, ..Report::default() })
+    };
+    let pings = |desk: &mut Desk, state| {
+        desk.hear(Message::Ping(Ping { state: Some(state), ..Ping::default() }));
+    };
+    pings(&mut desk, State::Syncing);
+    desk.hear(fails("nothing; wait"));
+    assert!(hint(&mut desk).starts_with("`helio switch db` "), "nothing is to be repaired");
+    desk.hear(fails("repair it"));
+    assert!(hint(&mut desk).starts_with("`helio demote db` on lyon, "), "its copy is incomplete");
+    pings(&mut desk, State::Replicating);
+    assert!(hint(&mut desk).starts_with("`helio switch db` "), "the copies are in sync");
+    desk.hear(Message::Invalid(Invalid::Failed { generation: generation(1).generation }));
+    desk.save_all();
+    let repair = hint(&mut desk);
+    assert!(
+        repair.starts_with("repair the file system of the state directory on lyon "),
+        "{repair}"
+    );
 }
 
 #[test]

@@ -73,6 +73,23 @@ fn a_peer_that_hangs_up_because_its_disk_failed_stays_failed_while_it_is_away() 
     let text = String::from("volume data: no space left");
     desk.hear(Message::Goodbye { parting: Parting::VolumeFailed, text });
     assert_eq!(verdict(&desk), Verdict::DiskFailed);
+    desk.command(Command::Demote);
+    desk.store_all();
+    desk.save_all();
+    let status = desk.engine.view().status(desk.now);
+    assert_eq!((status.role, status.verdict), (Role::Secondary, Verdict::DiskFailed));
+    assert!(status.peer_fault.is_some_and(|fault| fault.what == "volume data: no space left"));
+}
+
+#[test]
+fn that_its_primary_is_away_counts_more_than_what_failed_there() {
+    let mut desk = follower(generation(1), true);
+    desk.save_all();
+    let (fault, hint) = (String::from("volume data failed"), String::from("repair it"));
+    desk.hear(Message::Report(Report { fault, hint, ..Report::default() }));
+    assert_eq!(verdict(&desk), Verdict::DiskFailed);
+    desk.hear(Message::Goodbye { parting: Parting::VolumeFailed, text: String::from("failed") });
+    assert_eq!(verdict(&desk), Verdict::AtRisk);
 }
 
 #[test]
@@ -134,7 +151,11 @@ fn the_last_write_at_the_peer_is_shown_while_its_handshake_is_refused() {
     assert_eq!(desk.engine.view().status(desk.now).last_write_at_peer, None);
     let (mut desk, rival) = switch::diverged();
     let serving = Hello { serving: true, role: Role::Primary, ..hello(rival, true) };
-    desk.meet(Hello { report, ..serving });
+    desk.meet(Hello { report, ..serving.clone() });
     let told = desk.engine.view().status(desk.now).last_write_at_peer;
     assert_eq!(told, Some((Duration::from_secs(3), desk.now)));
+    // Its daemon was restarted since, and no client has written.
+    desk.meet(Hello { report: Report::default(), ..serving });
+    assert_eq!(desk.engine.view().status(desk.now).link.state, LinkState::Refused);
+    assert_eq!(desk.engine.view().status(desk.now).last_write_at_peer, None);
 }

@@ -107,7 +107,7 @@ impl Follower {
         self.disk_failed(volume, Failed::Flush, fault, local, turn);
     }
 
-    /// Does what the failure means. A disk that was stopped stays so.
+    /// Does what the failure means. A disk that was stopped stays so; that it failed is shown rather than that the metadata did.
     fn disk_failed(
         &mut self,
         volume: VolumeIndex,
@@ -116,7 +116,13 @@ impl Follower {
         local: &mut Local,
         turn: &Turn,
     ) {
-        let stopped = matches!(self.applying, Applying::Stopped { .. });
+        let stopped = match self.applying {
+            Applying::Stopped { fault: StoreFault::Unrecorded, .. } => {
+                matches!(fault, StoreFault::NoSpace | StoreFault::Unrecorded)
+            }
+            Applying::Stopped { .. } => true,
+            Applying::Running | Applying::Full { .. } => false,
+        };
         let facts = Facts { failed, fault, side: Side::Secondary };
         match failure::meaning(facts) {
             Meaning::Stopped { suspect: true } => {

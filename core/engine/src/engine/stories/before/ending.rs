@@ -290,7 +290,7 @@ fn a_disk_that_fails_in_a_restore_is_named_and_not_the_file() {
     desk.store(StoreOutcome::Failed(StoreFault::NoSpace));
     assert_eq!(desk.refused, ["restore-failed"]);
     let logged = desk.logged.last().expect("it is logged");
-    assert!(logged.ends_with("the disk of volume 0 failed: no space left on the disk (ENOSPC)"));
+    assert!(logged.ends_with("volume 0 failed: no space left on the disk (ENOSPC)"));
 }
 
 #[test]
