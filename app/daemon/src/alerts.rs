@@ -134,7 +134,7 @@ impl Alerts {
         self.tracks[alert as usize].raised
     }
 
-    /// An error stopped the group, and nobody looks again. Returns the alerts that end.
+    /// An error stopped the group: its alerts are not updated any more. Returns the alerts that end.
     pub(crate) fn stop(&mut self) -> Vec<Alert> {
         let ends = |alert: &Alert| self.is_raised(*alert) && *alert != Alert::ProtectionLost;
         let ended: Vec<Alert> = Alert::ALL.into_iter().filter(ends).collect();

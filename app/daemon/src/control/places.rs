@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Places for connections whose right to ask is not proven yet. They are few, and one more takes the place of the oldest, which a
-//! caller of good will has long left: so callers without that right cannot hold the server.
+//! Places for connections that are not authenticated yet. Their number is limited: a new one takes the place of the oldest, since a
+//! client that can authenticate does so at once. So clients that cannot do not block the server.
 
 use std::collections::VecDeque;
 use tokio::sync::oneshot;
@@ -17,7 +17,7 @@ pub struct Places {
 }
 
 impl Places {
-    /// So many.
+    /// For at most that number of connections.
     #[must_use]
     pub const fn new(most: usize) -> Self {
         Self { most, taken: VecDeque::new() }

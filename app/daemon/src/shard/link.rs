@@ -287,7 +287,8 @@ impl Link {
     }
 
     /// Until when a peer that runs is expected to connect. `apart`: when the last conversation with it ended. A peer that accepts
-    /// connections and sends nothing is not expected for longer.
+    /// connections and sends nothing is not expected for longer, and neither is one that must resolve a name first (see
+    /// [`Dialler::peer_within`]): what is advised then is for a peer that is surely down.
     pub(crate) fn connects_by(&self, apart: Moment) -> Moment {
         self.idle.clamp(apart, apart + Backoff::LONGEST) + REPEATED_WITHIN
     }

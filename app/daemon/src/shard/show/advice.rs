@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What an operator does next about a group of two nodes, if nothing failed, refused or waits. One table: the first row whose facts
-//! hold. Each text must be true for all that its facts leave open: a node without a connection does not know if its peer was promoted.
+//! hold. Each text must be true for all that its facts leave open: without a connection, the peer may have been promoted since.
 
 use helio_engine::Refusal;
 use helio_units::{Role, State};
@@ -39,9 +39,9 @@ pub(super) struct Facts {
     pub(super) ahead: bool,
     /// The peer has the last writes, as it reported last.
     pub(super) peer_ahead: bool,
-    /// This node never had a copy.
+    /// This node has no copy: there never was one, or an operator discarded it.
     pub(super) new: bool,
-    /// The connected peer never had a copy.
+    /// The connected peer has none either.
     pub(super) peer_new: bool,
     /// The connected peer is not primary, and has a complete copy.
     pub(super) peer_complete: bool,
@@ -88,7 +88,7 @@ use Says::{NoCompleteCopy, Text};
 /// Label, what must hold, and what is said.
 type Row = (&'static str, fn(&Facts) -> bool, Says);
 
-const ROWS: [Row; 44] = [
+const ROWS: [Row; 45] = [
     ("changing", |f| f.changing, Text("nothing; {node} is {change}")),
     // A primary, connected.
     (
@@ -102,6 +102,12 @@ const ROWS: [Row; 44] = [
         Text(
             "`helio resync {group}` copies the differences to {peer}; `helio verify start {group} --repair` looks for more",
         ),
+    ),
+    // A verify waits in that mode.
+    (
+        "differs-periodic",
+        |f| f.leads() && f.connected() && f.is(State::Periodic) && f.differs,
+        Text("`helio resync {group}` copies the differences to {peer}"),
     ),
     (
         "replicates",
@@ -252,6 +258,12 @@ const ROWS: [Row; 44] = [
     ),
     ("no-primary", Facts::idle, Text("`helio promote {group}` on the node that should be primary")),
     // A secondary without its peer.
+    // A lease ends soon after the time in which a peer that runs connects.
+    (
+        "lease",
+        |f| f.lease,
+        Text("`helio promote {group}` while the lease is held; otherwise restore the link"),
+    ),
     ("expected", |f| f.contact == Contact::Expected, Text("wait: {peer} is expected to connect")),
     (
         "inconsistent",
@@ -294,16 +306,11 @@ const ROWS: [Row; 44] = [
     ),
     ("new-alone", |f| f.new, Text("start the daemon of {peer}, or restore the link")),
     (
-        "unheard",
-        |f| f.peer.is_none() && !f.lease,
+        "no-report",
+        |f| f.peer.is_none(),
         Text(
             "start the daemon of {peer}, or restore the link; if {peer} is surely down: `helio promote {group} --force`",
         ),
-    ),
-    (
-        "lease",
-        |f| f.lease,
-        Text("`helio promote {group}` while the lease is held; otherwise restore the link"),
     ),
     (
         "lost",
@@ -338,7 +345,26 @@ mod tests {
 
     const FLAGS: u32 = 14;
 
-    /// Every combination of facts.
+    /// Whether a node can have these facts at once.
+    fn exists(f: &Facts) -> bool {
+        let (leads, connected) = (f.leads(), f.connected());
+        let follows = f.follows();
+        let of_secondary = f.returning || f.ahead || f.new || f.preserved || f.lease;
+        (!connected || f.peer.is_some())
+            && !(leads && (of_secondary || f.is(State::NeedsSync)))
+            && (leads || follows || matches!(f.state, State::Logging | State::NeedsSync))
+            && (follows || !f.reported)
+            && (leads || follows || !(f.ships || f.paused || f.differs))
+            && (connected || !(f.peer_new || f.peer_complete))
+            && !(f.peer == Some(Role::Primary) && (f.peer_complete || f.peer_ahead))
+            && !(f.new && (f.ahead || f.lease || f.preserved || f.returning))
+            && !(f.peer_new && f.peer_ahead)
+            && (f.is(State::NeedsSync) || follows || !f.preserved)
+            && !(f.lease && (f.returning || f.ahead || f.is(State::NeedsSync)))
+            && !(f.lease && (connected || f.peer.is_none()))
+    }
+
+    /// Every combination of facts that a node can have.
     fn all() -> impl Iterator<Item = Facts> {
         let contacts = [Contact::Connected, Contact::Expected, Contact::Missing];
         let peers = [None, Some(Role::Primary), Some(Role::Secondary)];
@@ -349,31 +375,33 @@ mod tests {
                 })
             })
         });
-        words.flat_map(|(role, state, contact, peer)| {
-            (0..1_u32 << FLAGS).map(move |flags| {
-                let flag = |n: u32| flags & 1 << n != 0;
-                Facts {
-                    role,
-                    state,
-                    contact,
-                    peer,
-                    changing: flag(0),
-                    returning: flag(1),
-                    ships: flag(2),
-                    paused: flag(3),
-                    autosync: flag(4),
-                    differs: flag(5),
-                    ahead: flag(6),
-                    peer_ahead: flag(7),
-                    new: flag(8),
-                    peer_new: flag(9),
-                    peer_complete: flag(10),
-                    preserved: flag(11),
-                    reported: flag(12),
-                    lease: flag(13),
-                }
+        words
+            .flat_map(|(role, state, contact, peer)| {
+                (0..1_u32 << FLAGS).map(move |flags| {
+                    let flag = |n: u32| flags & 1 << n != 0;
+                    Facts {
+                        role,
+                        state,
+                        contact,
+                        peer,
+                        changing: flag(0),
+                        returning: flag(1),
+                        ships: flag(2),
+                        paused: flag(3),
+                        autosync: flag(4),
+                        differs: flag(5),
+                        ahead: flag(6),
+                        peer_ahead: flag(7),
+                        new: flag(8),
+                        peer_new: flag(9),
+                        peer_complete: flag(10),
+                        preserved: flag(11),
+                        reported: flag(12),
+                        lease: flag(13),
+                    }
+                })
             })
-        })
+            .filter(exists)
     }
 
     #[test]
@@ -479,8 +507,10 @@ mod tests {
         assert!(
             returning.starts_with("restore the link: paris is then primary again, unless lyon ")
         );
-        let held = says(Facts { lease: true, ..missing });
-        assert!(held.starts_with("`helio promote db` while the lease is held; "), "{held}");
+        for contact in [Contact::Expected, Contact::Missing] {
+            let held = says(Facts { lease: true, contact, ..missing });
+            assert!(held.starts_with("`helio promote db` while the lease is held; "), "{held}");
+        }
     }
 
     #[test]
@@ -497,6 +527,15 @@ mod tests {
         let pair = says(Facts { peer_new: true, ..new });
         assert!(pair.ends_with("; it overwrites the data of the other one"), "{pair}");
         assert_eq!(says(new), "`helio promote db` on lyon, which then copies to paris");
+    }
+
+    #[test]
+    fn of_differences_in_mode_periodic_both_nodes_advise_the_resync_and_no_verify() {
+        let differs = Facts { state: State::Periodic, differs: true, ..CALM };
+        assert_eq!(says(differs), "`helio resync db` copies the differences to lyon");
+        let peer = Some(Role::Primary);
+        let there = says(Facts { role: Role::Secondary, peer, ..differs });
+        assert_eq!(there, "`helio resync db` on lyon copies the differences to paris");
     }
 
     #[test]
