@@ -61,7 +61,7 @@ pub(crate) fn stake(request: &Request, g: &GroupStatus, primary: Option<&GroupSt
             "everything that was written after the safe copy is discarded".into()
         }
         Request::Promote(_) if g.peer.is_some() && g.generation == Generation::NONE.to_string() => format!(
-            "this is the first promotion: all data of {name} on {peer} is overwritten with the data of {node}"
+            "if neither node has a copy yet, all data of {name} on {peer} is overwritten with the data of {node}; otherwise the daemon refuses"
         ),
         Request::Promote(_) => format!(
             "writes that {node} does not have would be lost; if there may be any, the daemon refuses, or asks again"
@@ -102,8 +102,10 @@ fn switch(force: bool, g: &GroupStatus, primary: Option<&GroupStatus>) -> String
     let clients = match connections {
         None => format!("clients are disconnected from {from}, and must connect to {to}"),
         Some(0) => format!("no client is connected to {from}"),
-        Some(1) => format!("1 client is disconnected from {from}, and must connect to {to}"),
-        Some(n) => format!("{n} clients are disconnected from {from}, and must connect to {to}"),
+        Some(1) => format!("1 connection to {from} is closed, and its client must connect to {to}"),
+        Some(n) => {
+            format!("{n} connections to {from} are closed, and their clients must connect to {to}")
+        }
     };
     let devices = format!("; processes that use a device of {} get I/O errors", g.name);
     format!("{clients}{}; no acknowledged write is lost", if force { &devices } else { "" })
@@ -187,14 +189,14 @@ mod tests {
     }
 
     #[test]
-    fn a_switch_says_how_many_clients_must_connect_to_the_other_node() {
+    fn a_switch_says_how_many_connections_are_closed() {
         let mut group = sample::status().groups.remove(0);
         let (_, request) = Request::of_line("helio switch db").expect("a command");
         group.volumes.truncate(1);
         for (connections, begins) in [
             (0, "no client is connected to paris; "),
-            (1, "1 client is disconnected from paris, and must connect to lyon; "),
-            (3, "3 clients are disconnected from paris, and must connect to lyon; "),
+            (1, "1 connection to paris is closed, and its client must connect to lyon; "),
+            (3, "3 connections to paris are closed, and their clients must connect to lyon; "),
         ] {
             group.volumes[0].clients = Items(connections);
             let stake = stake(&request, &group, None);
@@ -205,11 +207,11 @@ mod tests {
         assert!(
             unknown.starts_with("clients are disconnected from lyon, and must connect to paris; ")
         );
-        assert!(stake(&request, &there, Some(&group)).starts_with("3 clients "));
+        assert!(stake(&request, &there, Some(&group)).starts_with("3 connections "));
     }
 
     #[test]
-    fn the_first_promotion_overwrites_the_other_node_and_a_later_one_does_not() {
+    fn a_promotion_of_a_node_without_a_copy_overwrites_the_other_node_or_is_refused() {
         let mut group = sample::status().groups.remove(0);
         let (_, request) = Request::of_line("helio promote db").expect("a command");
         assert!(!stake(&request, &group, None).contains("overwritten"));
