@@ -442,7 +442,7 @@ mod tests {
     #[test]
     fn every_failure_has_its_error_for_the_kernel() {
         let [io, invalid, no_space] = [Fault::Io, Fault::Invalid, Fault::NoSpace];
-        let errors = [io, invalid, invalid, no_space, no_space, io, io, io, io, io, io, io];
+        let errors = [io, invalid, invalid, no_space, no_space, io, io, io, io, io, io, io, io];
         for (failure, error) in FAILURES.into_iter().zip(errors) {
             assert_eq!(fault(failure), error, "{}", failure.text());
         }

@@ -166,8 +166,9 @@ mod tests {
     fn every_failure_has_its_error_in_the_protocol() {
         let [io, invalid, no_space] = [ErrorCode::Io, ErrorCode::Invalid, ErrorCode::NoSpace];
         let (shutdown, permission) = (ErrorCode::Shutdown, ErrorCode::Permission);
-        let codes =
-            [shutdown, invalid, invalid, no_space, no_space, io, io, io, io, io, permission, io];
+        let codes = [
+            shutdown, invalid, invalid, no_space, no_space, io, io, io, io, io, io, permission, io,
+        ];
         for (failure, error) in FAILURES.into_iter().zip(codes) {
             assert_eq!(code(failure), error, "{}", failure.text());
         }
