@@ -154,7 +154,7 @@ pub(super) const PARTS: [Part; 10] = [
         &Turn::END_TO_END,
         part(
             "e2e",
-            600,
+            540,
             "real daemons, real clients, README's tour: half of them in each of two turns",
             Action::Run(end_to_end),
         ),
