@@ -187,7 +187,7 @@ fn every_action_says_what_it_does_and_only_y_requests_it() {
             "writes that paris does not have",
             Request::Promote(Default::default()),
         ),
-        ("w", "switch db", "disconnected from paris", Request::Switch(Default::default())),
+        ("w", "switch db", "connection to paris is closed", Request::Switch(Default::default())),
     ] {
         let mut stage = Stage::new(sample::status());
         assert_eq!(stage.types(key), Want::Nothing);
