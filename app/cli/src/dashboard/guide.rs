@@ -99,7 +99,9 @@ impl Guide for Commands {
         let same = || same_group(group, others);
         let primary = same().find(|of| of.role == Role::Primary);
         let mut advised = typed::commands_for(&group.next, node);
-        advised.extend(same().flat_map(|of| typed::commands_on(&of.next, node)));
+        // A node advises its own forced promotion; its peer's text may be of before a choice.
+        let of_others = same().flat_map(|of| typed::commands_on(&of.next, node));
+        advised.extend(of_others.filter(|line| !line.contains(" --force")));
         let mut advised: Vec<String> =
             advised.into_iter().filter_map(|line| for_node(line, node, group)).collect();
         let choices = choices(group, others);
@@ -225,7 +227,10 @@ fn choices(g: &GroupStatus, others: &[&Status]) -> Vec<Choice> {
         Choice { keeps: kept.clone(), discards: lost.clone(), steps, advised }
     };
     let (here, there) = ((&g.node, here), (&peer.name, there));
-    vec![choice(here, there), choice(there, here)]
+    // The daemons keep the only complete copy.
+    let can_keep = |of: Option<&GroupStatus>| of.is_none_or(|of| of.consistent);
+    let both = [(Some(g), choice(here, there)), (own, choice(there, here))];
+    both.into_iter().filter_map(|(kept, choice)| can_keep(kept).then_some(choice)).collect()
 }
 
 /// The same group as other nodes report it.

@@ -3,7 +3,7 @@
 
 use crate::names::{self, Unresolved};
 use crate::shard::guard::Guard;
-use crate::shard::route::{CONNECT_PATIENCE, Dialler, REPEATED_WITHIN, Route, Step};
+use crate::shard::route::{CONNECT_PATIENCE, Dialler, Route, Step};
 use crate::shard::stream::Stream;
 use crate::shard::token::{Kind, token};
 use helio_driver::{Address, Buffer, Driver, Op, OpError, Piece, Pool, Socket};
@@ -284,13 +284,6 @@ impl Link {
             (Stage::Idle { .. }, Some(within)) => self.idle.max(since) + within,
             _ => Moment::NEVER,
         }
-    }
-
-    /// Until when a peer that runs is expected to connect. `apart`: when the last conversation with it ended. A peer that accepts
-    /// connections and sends nothing is not expected for longer, and neither is one that must resolve a name first (see
-    /// [`Dialler::peer_within`]): what is advised then is for a peer that is surely down.
-    pub(crate) fn connects_by(&self, apart: Moment) -> Moment {
-        self.idle.clamp(apart, apart + Backoff::LONGEST) + REPEATED_WITHIN
     }
 
     /// The peer's name was resolved, or why not: an attempt that waited for it goes on. Returns as [`Link::failed`].

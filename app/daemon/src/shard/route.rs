@@ -4,6 +4,7 @@
 
 use crate::config::PeerAddress;
 use crate::names::{self, ADDRESSES_MAX, Unresolved};
+use helio_link::Backoff;
 use helio_units::Moment;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -15,7 +16,10 @@ pub(crate) const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 /// The longest pause between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// That pause, and the time after which a kernel repeats an unanswered one (3 s).
-pub(crate) const REPEATED_WITHIN: Duration = Duration::from_secs(5);
+const REPEATED_WITHIN: Duration = Duration::from_secs(5);
+/// A peer that runs connects within that time after the last conversation with it: the longest pause after a refusal, and the same
+/// again. One that must resolve a name first may take longer: what is advised then is for a peer that is surely down.
+pub(crate) const CONNECTS_WITHIN: Duration = Backoff::LONGEST.saturating_add(REPEATED_WITHIN);
 
 /// Which node connects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

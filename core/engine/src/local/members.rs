@@ -121,9 +121,12 @@ impl Members {
     /// A node must not lead from a disk of which its record tells nothing.
     pub(crate) fn may_lead(&self, config: &Config) -> Result<(), Refusal> {
         let Some(fault) = self.fault() else { return Ok(()) };
-        let group = &config.group;
+        let Config { group, node, .. } = config;
         let or = config.peer_name().map_or_else(String::new, |peer| {
-            format!("`helio promote {group}` on {peer}, which copies to this disk; or, ")
+            format!(
+                "`helio promote {group}` on {peer}, which copies to this disk (if {peer} refuses for writes of {node}, which are not on \
+                 this disk: first `helio resolve {group} --discard {node}` on {node}); or, "
+            )
         });
         Err(Refusal::new(
             "another-disk",

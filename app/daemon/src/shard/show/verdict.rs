@@ -3,6 +3,7 @@
 
 use crate::shard::clock::Clock;
 use crate::shard::group::Group;
+use crate::shard::route::CONNECTS_WITHIN;
 use crate::shard::show::advice::{self, Contact, Facts};
 use crate::shard::show::{one_node, reason, seeding, unresolved, verify};
 use helio_api::VerdictStatus;
@@ -56,7 +57,7 @@ fn why(status: &Status, group: &Group, clock: &Clock) -> String {
         Verdict::AtRisk if cut => match link.last_heard {
             Some(at) if status.role == Role::Primary => {
                 format!(
-                    "no message from {peer} since {}; writes are only here",
+                    "no message from {peer} since {}; writes are only on {node}",
                     clock.wall(at).time()
                 )
             }
@@ -177,7 +178,7 @@ fn facts(status: &Status, group: &Group, clock: &Clock) -> Facts {
     let (view, link) = (group.engine.view(), &status.link);
     let contact = match link.state {
         LinkState::Connected => Contact::Connected,
-        _ if clock.now() < group.link.connects_by(link.apart_since) => Contact::Expected,
+        _ if clock.now() < link.apart_since + CONNECTS_WITHIN => Contact::Expected,
         _ => Contact::Missing,
     };
     let returning = view.is_returning();
