@@ -3,6 +3,7 @@
 
 mod buttons;
 mod changes;
+mod cuts;
 mod paced;
 mod stories;
 

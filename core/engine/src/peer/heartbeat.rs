@@ -167,18 +167,24 @@ impl Heartbeat {
     /// Since when the peer makes no progress. `outstanding`: the time that an item on its way may take, if something sent
     /// is unacknowledged.
     pub(crate) fn quiet_since(&self, outstanding: Option<Duration>) -> Moment {
-        // A connection is given its time, whatever was silent before it.
-        let heard = self.last_heard.map_or(self.began, |heard| heard.max(self.began));
-        if outstanding.is_some() { self.progress_at } else { heard }
+        if outstanding.is_some() { self.progress_at } else { self.heard_since() }
+    }
+
+    /// When the peer's last message came. A connection is given its time, whatever was silent before it.
+    fn heard_since(&self) -> Moment {
+        self.last_heard.map_or(self.began, |heard| heard.max(self.began))
     }
 
     /// When the peer counts as lost.
     pub(crate) fn lost_at(&self, outstanding: Option<Duration>, config: &Config) -> Moment {
-        let patience = if outstanding.is_some() && self.is_busy() {
-            config.flush_limit.max(config.peer_timeout)
+        let timeout = config.peer_timeout;
+        let quiet = self.quiet_since(outstanding) + timeout;
+        let at = if outstanding.is_some() && self.is_busy() {
+            // It pings while its store is busy: what it said of that excuses no silence.
+            (self.progress_at + config.flush_limit).min(self.heard_since() + timeout).max(quiet)
         } else {
-            config.peer_timeout
+            quiet
         };
-        self.quiet_since(outstanding) + patience + outstanding.unwrap_or_default()
+        at + outstanding.unwrap_or_default()
     }
 }

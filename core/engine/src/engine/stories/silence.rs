@@ -146,6 +146,23 @@ fn a_peer_whose_store_waits_is_lost_at_the_flush_limit_and_any_other_one_before(
 }
 
 #[test]
+fn a_peer_that_says_nothing_is_lost_at_the_peer_timeout_whatever_it_said_of_its_store() {
+    let mut desk = Desk::replicating(Mode::Async);
+    desk.write(1);
+    desk.store_all();
+    desk.hear(pong(true));
+    let spoke = desk.now;
+    let is_up =
+        |desk: &Desk| desk.engine.view().status(desk.now).link.state == LinkState::Connected;
+    while is_up(&desk) && desk.now - spoke < config().flush_limit * 2 {
+        desk.now = desk.now + Duration::from_millis(499);
+        desk.tell(Event::Tick);
+    }
+    let (time, limit) = (desk.now - spoke, config().peer_timeout);
+    assert!(time >= limit && time < limit + Duration::from_secs(2), "{time:?}");
+}
+
+#[test]
 fn without_the_policy_a_silent_disk_is_waited_for() {
     let mut desk = Desk::replicating(Mode::Sync);
     desk.write(1);
