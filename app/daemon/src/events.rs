@@ -56,7 +56,7 @@ impl Hub {
     }
 
     /// An object is so now; where that is news, it is told.
-    pub(crate) fn tell(&self, at: WallTime, key: Key, fields: Fields, why: Option<String>) {
+    pub(crate) fn tell(&self, at: WallTime, key: Key, mut fields: Fields, why: Option<String>) {
         let mut inner = self.lock();
         let event = match inner.objects.get(&key) {
             None => Event { fields: fields.clone(), ..inner.about(at, What::Create, &key) },
@@ -68,7 +68,6 @@ impl Hub {
                 Event { changed, why, ..inner.about(at, What::Change, &key) }
             }
         };
-        let mut fields = fields;
         let kept = inner.objects.get(&key).and_then(|before| before.get(HOOK_FAILED)).cloned();
         if let Some(kept) = kept {
             fields.insert(HOOK_FAILED.to_owned(), kept);

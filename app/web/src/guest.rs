@@ -13,10 +13,10 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 enum Standing {
     /// It sent these bytes, which do not show yet whether it has the token.
     Unknown { head: Vec<u8>, token: Token, place: Place },
-    /// It sent something else. It gets the response to that, and keeps its place among the guests.
-    Stranger(Place),
+    /// It sent another path. It receives a refusal, and keeps its place among the connections without the token.
+    WrongToken(Place),
     /// It sent the token.
-    Owner,
+    RightToken,
     /// A newer connection has its place.
     Replaced,
 }
@@ -36,10 +36,10 @@ impl<S> Guest<S> {
     /// read from it.
     fn check(&mut self, context: &mut Context<'_>) -> io::Result<()> {
         let replaced = match &mut self.standing {
-            Standing::Unknown { place, .. } | Standing::Stranger(place) => {
+            Standing::Unknown { place, .. } | Standing::WrongToken(place) => {
                 Pin::new(place).poll(context).is_ready()
             }
-            Standing::Owner => false,
+            Standing::RightToken => false,
             Standing::Replaced => true,
         };
         if replaced {
@@ -54,9 +54,9 @@ impl<S> Guest<S> {
         let Standing::Unknown { head, token, .. } = &mut self.standing else { return };
         head.extend_from_slice(bytes);
         let Some(begins) = token.begins(head) else { return };
-        let before = std::mem::replace(&mut self.standing, Standing::Owner);
+        let before = std::mem::replace(&mut self.standing, Standing::RightToken);
         if let (false, Standing::Unknown { place, .. }) = (begins, before) {
-            self.standing = Standing::Stranger(place);
+            self.standing = Standing::WrongToken(place);
         }
     }
 }
@@ -121,11 +121,11 @@ mod tests {
         let path = format!("GET /{token}/ HTTP/1.1");
         let (first, rest) = path.split_at(9);
         assert!(sends(&mut owner, first).await && sends(&mut owner, rest).await);
-        let mut stranger = guest(&token, &mut places);
-        assert!(sends(&mut stranger, "GET /guessed/ HTTP/1.1").await, "it gets a response");
+        let mut other_path = guest(&token, &mut places);
+        assert!(sends(&mut other_path, "GET /guessed/ HTTP/1.1").await, "it gets a response");
         let mut silent = guest(&token, &mut places);
         let _newer = guest(&token, &mut places);
-        assert!(!sends(&mut stranger, "GET /guessed/ HTTP/1.1").await, "it is the oldest");
+        assert!(!sends(&mut other_path, "GET /guessed/ HTTP/1.1").await, "it is the oldest");
         let _newer = guest(&token, &mut places);
         assert!(!sends(&mut silent, &path).await, "it is the oldest now");
         assert!(sends(&mut owner, &path).await, "it is no guest");
@@ -135,18 +135,18 @@ mod tests {
     async fn a_newer_connection_ends_one_whose_client_does_not_read() {
         let token = Token::new().expect("the kernel has random numbers");
         let mut places = Places::new(1);
-        let mut stranger = guest(&token, &mut places);
-        assert!(sends(&mut stranger, "GET /guessed/ HTTP/1.1").await);
-        let (mut stranger, _does_not_read) = stranger;
+        let mut other_path = guest(&token, &mut places);
+        assert!(sends(&mut other_path, "GET /guessed/ HTTP/1.1").await);
+        let (mut other_path, _does_not_read) = other_path;
         let writing = tokio::spawn(async move {
-            let written = stranger.write_all(&[0; 1024]).await;
-            (stranger, written)
+            let written = other_path.write_all(&[0; 1024]).await;
+            (other_path, written)
         });
         tokio::task::yield_now().await;
         assert!(!writing.is_finished(), "its buffer is full");
         let _newer = guest(&token, &mut places);
-        let (mut stranger, written) = writing.await.expect("no panic");
+        let (mut other_path, written) = writing.await.expect("no panic");
         assert!(written.is_err());
-        assert!(stranger.flush().await.is_err() && stranger.read_u8().await.is_err());
+        assert!(other_path.flush().await.is_err() && other_path.read_u8().await.is_err());
     }
 }

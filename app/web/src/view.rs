@@ -80,7 +80,7 @@ pub struct Choice {
     pub discards: String,
     /// What is left to do, in this order.
     pub steps: Vec<Step>,
-    /// Now is the time to choose. Otherwise it is for those who chose before, and have steps left.
+    /// The page shows it. If false, only a page on which one of its steps was done shows it.
     pub advised: bool,
 }
 

@@ -137,7 +137,7 @@ pub struct Config {
     pub queue: QueueConfig,
     /// T of rule 8: a peer none of whose cursors moved for this long, with something outstanding, is lost.
     pub peer_timeout: Duration,
-    /// The second limit of rule 8, for a peer that is heard, and says it is still flushing.
+    /// The second limit of rule 8, for a peer whose messages arrive, and that reports a flush or a store that waits.
     pub flush_limit: Duration,
     /// A disk with an operation that has not completed for this long is silent.
     pub member_timeout: Duration,

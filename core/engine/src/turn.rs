@@ -194,9 +194,7 @@ impl Turn {
         Refusal::new(
             "metadata-failed",
             format!("the metadata file of {group} on {node} cannot be written"),
-            format!(
-                "the log shows the error; repair the file system of the state directory, then restart the daemon of {node}"
-            ),
+            format!("the log shows the error; {}", self.config.repair_metadata()),
         )
     }
 

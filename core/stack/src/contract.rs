@@ -131,6 +131,14 @@ pub enum StoreFault {
     Other(i32),
 }
 
+impl StoreFault {
+    /// Whether a store failed: otherwise the operation failed before it was issued to one.
+    #[must_use]
+    pub const fn is_of_store(self) -> bool {
+        !matches!(self, Self::Unrecorded | Self::Unissued)
+    }
+}
+
 impl fmt::Display for StoreFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

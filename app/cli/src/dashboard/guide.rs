@@ -15,8 +15,8 @@ use std::sync::{Mutex, PoisonError};
 
 /// The names of snapshots, as a pattern of a browser.
 const NAME: &str = r"[A-Za-z0-9][A-Za-z0-9_.:\-]{0,62}";
-/// The same for people.
-const NAME_RULE: &str = "use up to 63 letters, digits, `-`, `_`, `.` and `:`, beginning with a letter or a digit; `safe-copy` is reserved";
+/// The rule of names, as a hint.
+const NAME_RULE: &str = "use up to 63 letters, digits, `-`, `_`, `.` and `:`, beginning with a letter or a digit; `safe-copy` and names that end in `:rw` are reserved";
 /// What stands for the node in advice that is for either of them.
 const EITHER: &str = "--discard NODE";
 /// What stands for a name in texts.
@@ -99,7 +99,7 @@ impl Guide for Commands {
         let same = || same_group(group, others);
         let primary = same().find(|of| of.role == Role::Primary);
         let mut advised = typed::commands_for(&group.next, node);
-        // A node advises its own forced promotion; its peer's text may be of before a choice.
+        // A node advises its own forced promotion. The text of its peer may be older than a choice.
         let of_others = same().flat_map(|of| typed::commands_on(&of.next, node));
         advised.extend(of_others.filter(|line| !line.contains(" --force")));
         let mut advised: Vec<String> =
@@ -122,7 +122,8 @@ impl Guide for Commands {
             }
             let is_advised = advised.contains(line);
             let is_common = is_advised || common.contains(line);
-            let only_step = !is_common && !more.contains(line);
+            let is_step = steps.contains(line) && (to_choose || !is_advised);
+            let only_step = is_step && !common.contains(line) && !more.contains(line);
             let offer = self.offer(line, group, primary, status.at_ms);
             offers.extend(offer.map(|it| Offer {
                 advised: is_advised,
@@ -156,7 +157,7 @@ impl Guide for Commands {
                 return Err(ApiError::new(code::BAD_REQUEST, text, NAME_RULE));
             }
         };
-        // Lines of a page are not kept: only those of statuses are few.
+        // Not `known`: a page can send any number of lines.
         let asked = Request::of_line(&line).filter(|(group, _)| *group == act.group);
         let Some((_, request)) = asked else {
             let text = format!("the page does not run `{line}` on group {}", act.group);
@@ -202,8 +203,8 @@ fn label(line: &str, group: &str) -> String {
     words.join(" ")
 }
 
-/// To keep the writes of one node, or those of the other: while no node follows the other one. A daemon discards no writes of a
-/// primary, and what is kept is served in the end.
+/// While neither node follows the other: the choice of the node whose writes are kept. The other node is demoted first, because a
+/// daemon discards no writes of a primary; the kept one is promoted last.
 fn choices(g: &GroupStatus, others: &[&Status]) -> Vec<Choice> {
     let Some(peer) = &g.peer else { return Vec::new() };
     // The peer's own report is newer than what this node received from it.
@@ -227,7 +228,7 @@ fn choices(g: &GroupStatus, others: &[&Status]) -> Vec<Choice> {
         Choice { keeps: kept.clone(), discards: lost.clone(), steps, advised }
     };
     let (here, there) = ((&g.node, here), (&peer.name, there));
-    // The daemons keep the only complete copy.
+    // A daemon refuses to discard the only complete copy.
     let can_keep = |of: Option<&GroupStatus>| of.is_none_or(|of| of.consistent);
     let both = [(Some(g), choice(here, there)), (own, choice(there, here))];
     both.into_iter().filter_map(|(kept, choice)| can_keep(kept).then_some(choice)).collect()
@@ -356,7 +357,12 @@ mod tests {
         let choices = choices(&paris.groups[0], &[&lyon]);
         let all = Commands::new(None).offers(&paris, &paris.groups[0], &[&lyon]);
         for step in choices.iter().flat_map(|choice| &choice.steps) {
-            assert!(step.node == "lyon" || all.iter().any(|it| it.action == step.action));
+            assert!(
+                step.node == "lyon"
+                    || all.iter().any(|it| {
+                        it.action == step.action && it.only_step == it.action.contains(" resolve ")
+                    })
+            );
         }
         let text = |choice: &Choice| {
             let steps = choice.steps.iter().map(|step| format!("{} on {}", step.action, step.node));
@@ -391,6 +397,22 @@ mod tests {
                 "advised"
             ]
         );
+    }
+
+    #[test]
+    fn no_choice_discards_the_only_complete_copy() {
+        let [keep_lyon, none] = steps(|here, _| {
+            (here.consistent, here.verdict.word) = (false, Verdict::SplitBrain);
+        });
+        let lyon =
+            ["helio demote db on paris", "helio resolve db --discard paris on paris", "advised"];
+        assert_eq!(keep_lyon, lyon);
+        assert!(none.is_empty());
+        let [keep_paris, none] = steps(|here, there| {
+            (there.consistent, here.verdict.word) = (false, Verdict::SplitBrain);
+        });
+        assert_eq!(keep_paris[0], "helio demote db on lyon");
+        assert!(none.is_empty());
     }
 
     #[test]
@@ -513,6 +535,9 @@ mod tests {
             assert_eq!(CopyName::new(&c.to_string()).is_some(), letters(c), "{c:?}");
             let inside = letters(c) || "_.:-".contains(c);
             assert_eq!(CopyName::new(&format!("x{c}x")).is_some(), inside, "{c:?}");
+        }
+        for (name, word) in [("safe-copy", CopyName::SAFE_COPY), ("x:rw", CopyName::BRANCH)] {
+            assert!(CopyName::new(name).is_none() && NAME_RULE.contains(word), "{name}");
         }
     }
 

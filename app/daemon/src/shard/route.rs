@@ -17,8 +17,8 @@ pub(crate) const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// That pause, and the time after which a kernel repeats an unanswered one (3 s).
 const REPEATED_WITHIN: Duration = Duration::from_secs(5);
-/// A peer that runs connects within that time after the last conversation with it: the longest pause after a refusal, and the same
-/// again. One that must resolve a name first may take longer: what is advised then is for a peer that is surely down.
+/// A peer that runs connects within that time after the last conversation with it: the pause after a refusal, then as above. One that
+/// must resolve a name first may take longer; force is advised only for a peer that is surely down.
 pub(crate) const CONNECTS_WITHIN: Duration = Backoff::LONGEST.saturating_add(REPEATED_WITHIN);
 
 /// Which node connects.

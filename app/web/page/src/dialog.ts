@@ -221,12 +221,11 @@ class Stake {
   }
 }
 
-/** The command with another input than the one that it was offered with. */
+/** The command with another name than the one that it was offered with: the name stands behind `@`, before options. */
 function commandWith({ command, input }: Offer, value: string | null): string {
-  if (input === null || input.value === "" || value === null) return command;
-  // A name stands behind its group, before options; the group may contain the same text.
-  const at = command.indexOf(`@${input.value}`) + 1 || command.lastIndexOf(input.value);
-  return at < 0 ? command : command.slice(0, at) + value + command.slice(at + input.value.length);
+  if (input === null || value === null) return command;
+  const at = command.indexOf(`@${input.value}`) + 1;
+  return at === 0 ? command : command.slice(0, at) + value + command.slice(at + input.value.length);
 }
 
 /** Gives the focus back to what had it, or to its group if that is gone. */

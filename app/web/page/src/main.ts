@@ -119,7 +119,8 @@ class Page {
   }
 
   private view(view: View): void {
-    const merged = allLost(view.simulation) ? merge(view).map((group) => ({ ...group, next: [], choices: [] })) : merge(view);
+    const all = merge(view);
+    const merged = allLost(view.simulation) ? all.map((group) => ({ ...group, next: [], choices: [] })) : all;
     this.merged = merged;
     const at = this.clock.at(view, performance.now());
     this.several = merged.length > OPEN_MOST;
@@ -176,8 +177,9 @@ class Page {
 
   /** The section of a group. */
   private home(index: number, group: string): HTMLElement | null {
-    const found = this.merged.find((it) => it.name === group && it.sides.some((side) => side.index === index));
-    return this.views.get((found ?? this.merged.find((it) => it.name === group))?.key ?? "")?.root ?? null;
+    const same = this.merged.filter((it) => it.name === group);
+    const found = same.find((it) => it.sides.some((side) => side.index === index)) ?? same[0];
+    return this.views.get(found?.key ?? "")?.root ?? null;
   }
 
   /** A changed verdict is read out; nothing else of a view is. The nodes of a group may change while it keeps its name. */

@@ -322,8 +322,8 @@ function choicesOf(asked: Side[], name: string, view: View): OfferedChoice[] {
 }
 
 /**
- * What to do, the same text once, each offer with the text that contains its command. While there is a choice, it stands in the place of
- * the texts about it; the others stay, for example how to repair a disk. A step of it has its button there.
+ * What to do, the same text once, each offer with the text that contains its command. While a choice is advised, the texts that recommend
+ * `helio resolve` are left out: the choice shows their steps. Other texts stay, for example how to repair a disk.
  */
 function next(sides: Side[], choices: OfferedChoice[]): Advised[] {
   const all: Advised[] = [];
@@ -345,10 +345,9 @@ function next(sides: Side[], choices: OfferedChoice[]): Advised[] {
   for (const side of up) {
     for (const offer of side.offers.filter(({ advised }) => advised)) {
       const has = (text: string) => offer.command !== "" && text.includes(offer.command);
-      const text = has(own(side)) ? own(side) : all.find((advised) => has(advised.text))?.text;
-      if (steps.has(offer) && (text === undefined || isOfChoice(text))) continue;
-      const elsewhere = text === own(side) ? undefined : all.find((advised) => advised.text === text);
-      const place = elsewhere ?? put(isIdle(own(side)) ? offer.effect : own(side), side.name);
+      const found = has(own(side)) ? put(own(side), side.name) : all.find((advised) => has(advised.text));
+      if (steps.has(offer) && (found === undefined || isOfChoice(found.text))) continue;
+      const place = found ?? put(isIdle(own(side)) ? offer.effect : own(side), side.name);
       place.offers.push({ index: side.index ?? 0, node: side.name, offer });
     }
   }

@@ -13,6 +13,8 @@ import type { Settings, SimulatedNode, Simulation } from "./types";
 const HOLD_MS = 1500;
 /** While a slider moves, its value is sent at most so often. */
 const SEND_EVERY_MS = 150;
+/** Below this share of the chosen speed, the reached one is shown, too. */
+const REACHED_LEAST = 0.9;
 const SPEEDS: readonly [string, number][] = [
   ["Pause", 0],
   ["1×", 1],
@@ -78,9 +80,6 @@ interface Controlled {
   node: SimulatedNode;
   takeover: Asked | null;
 }
-
-/** Below this share of the chosen speed, the reached one is shown, too. */
-const REACHED_LEAST = 0.9;
 
 class Slider {
   readonly root: HTMLElement;
@@ -215,7 +214,7 @@ export class SimulationBar {
   }
 }
 
-/** Whether no disk has all data any more. A daemon cannot verify the other disk, and advises what needs it. */
+/** Whether no disk has all data any more. A daemon cannot verify the other disk, and advises commands that need its data. */
 export function allLost(simulation: Simulation | null): boolean {
   return simulation !== null && simulation.nodes.every(({ disk }) => disk !== "sound");
 }

@@ -62,7 +62,7 @@ export interface Choice {
   discards: string;
   /** What is left to do, in this order. */
   steps: Step[];
-  /** Now is the time to choose; otherwise it is shown only to those who chose it before. */
+  /** The page shows it. If false, only a page on which one of its steps was done shows it. */
   advised: boolean;
 }
 

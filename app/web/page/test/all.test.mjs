@@ -3,13 +3,13 @@
 // `node --test --test-name-pattern=TEXT test/all.test.mjs`.
 import { after, describe, it } from "node:test";
 import { endBrowser, tests } from "./browser_page.mjs";
+import "./choices.mjs";
 import "./dialog.mjs";
 import "./form.mjs";
 import "./page.mjs";
 import "./plots.mjs";
 import "./simulation.mjs";
 import "./view.mjs";
-import "./choices.mjs";
 
 after(endBrowser);
 

@@ -73,6 +73,12 @@ export async function until(read, passes, what) {
   throw new Error(`${what}: still ${JSON.stringify(last)}`);
 }
 
+/** Waits until there are so many of these elements. */
+export const counts = (elements, expected) => until(() => elements.count(), (now) => now === expected, `${expected} elements`);
+
+/** Waits until the browser has drawn. */
+export const drawn = (page) => page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+
 /** The drawing of a plot, by its title. */
 export function inked(page, title) {
   const figure = page.locator("figure", { has: page.getByRole("heading", { name: title, exact: true }) });

@@ -7,7 +7,7 @@ const choice = (page, kept, lost) =>
   page.getByRole("group", { name: `Keep the writes of ${kept}, discard those of ${lost}`, exact: true });
 const steps = async (choice) => (await choice.getByRole("listitem").allTextContents()).join("; ");
 
-/** Does the step with that button, and waits for the message. */
+/** Does the step with that button, and waits until its dialog is closed. */
 async function does(page, label, node) {
   await button(page, `${label} on ${node}`).click();
   await button(page, `Do it: ${label}`).click();
@@ -42,7 +42,7 @@ function threeSteps(pair, advised, given = () => true) {
   changing(pair, "offers", (offers, node) => {
     const make = (action) => ({
       ...{ action, label: action, command: `helio ${action} db`, effect: action, stake: "", input: null, takes_over: false },
-      ...{ advised: advised(), common: false, only_step: true },
+      ...{ advised: advised(), common: advised(), only_step: true },
     });
     return [...offers.filter(({ label }) => label === "Snapshot"), ...["demote", "resolve", "promote"].map(make)];
   });
@@ -101,7 +101,7 @@ test("a choice that was begun goes on after another load of the page, and what w
   split(pair);
   fake.tick(1);
   await does(page, "Demote", "paris");
-  // Nobody needs to choose now; but this page did.
+  // No choice is advised now, but one was begun on this page.
   const begun = pair.choices.bind(pair);
   pair.choices = () => begun().map((it) => ({ ...it, advised: false }));
   await page.reload();

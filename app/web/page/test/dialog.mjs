@@ -299,7 +299,7 @@ test("the focus goes to the group if the button of a dialog is gone", async (t) 
   await page.keyboard.press("Escape");
   await page.getByRole("dialog").waitFor({ state: "detached" });
   const focused = () => page.evaluate(() => document.activeElement.className);
-  assert.equal(await focused(), "group");
+  await until(focused, (name) => name === "group", "the focus");
   pair.nodes[0].role = "primary";
   fake.tick(1);
   await button(page, "Pause: db on paris").focus();

@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import { Pair } from "./pair.mjs";
 
 const TOKEN = "token";
-export const CSP =
+const CSP =
   "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; " +
   "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
 const FILES = {

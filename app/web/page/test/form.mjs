@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The form of the page: hostile names, widths, contrast, colours, and what an update touches.
 import assert from "node:assert/strict";
-import { button, changing, inked, open, shows, test, title, until } from "./browser_page.mjs";
+import { button, changing, drawn, inked, open, shows, test, title, until } from "./browser_page.mjs";
 
 test("hostile names are inert text, in every place", async (t) => {
   const bad = '<img src=x onerror="alert(1)">\u202etxet\u0007' + "w".repeat(90);
@@ -93,7 +93,7 @@ test("a closed group has no details, and what cannot be seen is not drawn", asyn
   // Below the screen, and on a page that is hidden.
   await page.setViewportSize({ width: 1280, height: 80 });
   await page.evaluate(() => scrollTo(0, 0));
-  await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+  await drawn(page);
   await page.evaluate(() => (globalThis.drawn = 0));
   fake.tick(2);
   await shows(page, "virtual time 4 s");

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { Pair } from "./pair.mjs";
-import { button, changing, clock, legend, open, reads, shows, skip, test, title, titled, until } from "./browser_page.mjs";
+import { button, changing, clock, counts, legend, open, reads, shows, skip, test, title, titled, until } from "./browser_page.mjs";
 
 /** A row of facts by its label. */
 const fact = (page, label) =>
@@ -51,9 +51,11 @@ test("the fake pair sends every field that the API requires", () => {
 });
 
 test("a cut link is shown at once, with what each node advises, until the resync has ended", async (t) => {
-  const { page, fake } = await open(t);
+  const { page, fake, pair } = await open(t);
+  const isConnected = (expected) => until(() => pair.connected(), (now) => now === expected, "the link");
   fake.tick(3);
   await button(page, "Cut the link").click();
+  await isConnected(false);
   fake.tick(15);
   await titled(page, "AT RISK: db · helio");
   await shows(page, "no message from lyon for 15 s");
@@ -63,6 +65,7 @@ test("a cut link is shown at once, with what each node advises, until the resync
   await shows(page, /^73 %; full in \d s$/);
   fake.tick(40);
   await button(page, "Restore the link").click();
+  await isConnected(true);
   fake.tick(3);
   await shows(page, /MiB copied \(\d+ %\), .* done in/);
   assert.ok((await page.locator("progress").evaluate((bar) => bar.value)) > 0);
@@ -251,11 +254,7 @@ test("events that the server sends again after a reconnect are shown once", asyn
   pair.press("cut");
   fake.tick(2);
   const items = page.locator(".timeline li");
-  await until(
-    () => items.count(),
-    (count) => count === 2,
-    "events",
-  );
+  await counts(items, 2);
   fake.hangUp();
   await until(
     () => fake.streams.size,
@@ -264,11 +263,7 @@ test("events that the server sends again after a reconnect are shown once", asyn
   );
   pair.press("restore");
   fake.tick(2);
-  await until(
-    () => items.count(),
-    (count) => count === pair.happenings.length,
-    "events",
-  );
+  await counts(items, pair.happenings.length);
 });
 
 test("the timeline is filtered and bounded", async (t) => {
@@ -284,11 +279,7 @@ test("the timeline is filtered and bounded", async (t) => {
   }
   fake.tick(1);
   const items = page.locator(".timeline li");
-  await until(
-    () => items.count(),
-    (count) => count === 500,
-    "events",
-  );
+  await counts(items, 500);
   const visible = () => page.locator(".timeline li:visible").count();
   await page.getByLabel("only state and verdict").check();
   assert.equal(await visible(), 250);
@@ -381,11 +372,7 @@ test("a node that only its peer can see is marked as such, and groups of the sam
     return { ...all, nodes: [...all.nodes, other] };
   });
   fake.tick(2);
-  await until(
-    () => page.locator("section.group").count(),
-    (count) => count === 2,
-    "groups",
-  );
+  await counts(page.locator("section.group"), 2);
   await until(
     () => page.locator(".topology li").allTextContents(),
     (all) => all.some((text) => /^bergen: secondary; replicating; not asked; as oslo reports/.test(text)),

@@ -210,7 +210,7 @@ export class Pair {
     if (this.paused) return `\`helio resume ${this.group}\``;
     if (word === "at-risk" && node.role === "secondary" && !this.connected())
       return `if ${other.name} is surely down: \`helio promote ${this.group} --force\`; otherwise restore the link`;
-    if (word === "at-risk" && !this.connected()) return `wait for or restore the link; queued writes are then sent, unless ${other.name} was primary meanwhile`;
+    if (word === "at-risk" && !this.connected()) return `wait for or restore the link; queued writes are then sent, unless ${other.name} was promoted`;
     if (word === "at-risk") return "nothing; the group is in sync when the resync ends";
     return "nothing";
   }

@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plots of the page: rates, gaps, the clock, and the cursor.
 import assert from "node:assert/strict";
-import { button, changing, inked, legend, open, reads, shows, test, until } from "./browser_page.mjs";
+import { button, changing, drawn, inked, legend, open, reads, shows, test, until } from "./browser_page.mjs";
+
+/** Points at a second of the last minute. */
+async function point(page, second) {
+  const over = page.locator("figure", { hasText: "Latency of writes" }).locator(".u-over");
+  const { width } = await over.boundingBox();
+  await over.hover({ position: { x: width * (second / 60), y: 50 } });
+}
 
 test("plots move, and a node without a status is a gap and not a zero", async (t) => {
   const { page, fake, pair } = await open(t);
@@ -48,9 +55,7 @@ test("the cursor on one plot shows the values of that time in all of them", asyn
   await button(page, "1 min").click();
   const sent = legend(page, /^sent/);
   await reads(sent, "sent0 B/s");
-  const over = page.locator("figure", { hasText: "Latency of writes" }).locator(".u-over");
-  const { width } = await over.boundingBox();
-  await over.hover({ position: { x: width * (54 / 60), y: 50 } });
+  await point(page, 54);
   await reads(sent, "sent3.1 MiB/s");
   assert.match(await page.locator(".plots .at").textContent(), /^at 21:30:0\dZ$/);
   await page.mouse.move(0, 0);
@@ -69,9 +74,7 @@ test("the plots go on when the node whose clock they follow is gone, although th
   await button(page, "1 min").click();
   const written = legend(page, "written by clients");
   await reads(written, /–$/);
-  const over = page.locator("figure", { hasText: "Latency of writes" }).locator(".u-over");
-  const { width } = await over.boundingBox();
-  await over.hover({ position: { x: width * (50 / 60), y: 50 } });
+  await point(page, 50);
   await reads(written, /3\.1 MiB\/s$/);
 });
 
@@ -113,7 +116,7 @@ test("the legend of a plot that is not on the screen follows what the nodes repo
   await shows(page, "virtual time 2 s");
   assert.ok(!(await most.isVisible()));
   // The browser reports what is on the screen with a frame.
-  await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+  await drawn(page);
   pair.forecast = true;
   fake.tick(1);
   await most.waitFor();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The controls of a simulated pair.
 import assert from "node:assert/strict";
-import { button, open, reads, shows, test, titled, until } from "./browser_page.mjs";
+import { button, counts, open, reads, shows, test, titled, until } from "./browser_page.mjs";
 
 test("the controls of a simulation send what they say", async (t) => {
   const { page, fake, pair } = await open(t);
@@ -48,11 +48,7 @@ test("a new pair begins with empty plots and without the events of the last one"
   pair.press("cut");
   fake.tick(2);
   const items = page.locator(".timeline li");
-  await until(
-    () => items.count(),
-    (count) => count === 2,
-    "events",
-  );
+  await counts(items, 2);
   await button(page, "New pair").click();
   await shows(page, /^virtual time 0 s/);
   fake.tick(3);

@@ -2,7 +2,7 @@
 // From what nodes report to what is shown: old statuses, nodes that are named twice, names of any kind, what to do, and
 // what is read out.
 import assert from "node:assert/strict";
-import { button, changing, legend, open, reads, shows, test, title, until } from "./browser_page.mjs";
+import { button, changing, counts, legend, open, reads, shows, test, title, until } from "./browser_page.mjs";
 
 const nodes = (page) => page.locator(".topology li").allTextContents();
 const groups = (page) => page.locator("section.group").count();
@@ -116,11 +116,7 @@ for (const name of ["constructor", "toString", "__proto__"]) {
     });
     fake.tick(2);
     await shows(page, `OK: ${name}`);
-    await until(
-      () => page.locator(".node-actions", { hasText: "no action now" }).count(),
-      (count) => count === 2,
-      "no action of either node",
-    );
+    await counts(page.locator(".node-actions", { hasText: "no action now" }), 2);
     assert.equal(await page.locator(".forecast:visible").count(), 0);
   });
 }

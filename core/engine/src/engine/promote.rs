@@ -251,7 +251,7 @@ impl View<'_> {
         }
         if failed && self.state() == State::Syncing {
             return format!(
-                "`helio demote {group}` on {peer}, where a disk failed, then repeat this"
+                "`helio demote {group}` on {peer}, where a disk failed, then repeat the promotion"
             );
         }
         format!("`helio switch {group}` exchanges the roles without data loss")
@@ -350,7 +350,7 @@ impl View<'_> {
                 _ => self.neither_has_everything().unwrap_or_else(|| {
                     if self.standing.is(Following::Returning) {
                         return format!(
-                            "`helio promote {group}` on {peer}, which then copies what this node lacks"
+                            "`helio promote {group}` on {peer}, which then completes the resync"
                         );
                     }
                     format!(

@@ -114,8 +114,8 @@ impl View<'_> {
         Ok(())
     }
 
-    /// What an operator gives up who replaces the failed disk of this secondary, besides its copy: the writes for which the
-    /// peer refuses it. They cannot be saved.
+    /// What a replacement of the failed disk of this secondary discards besides its copy: the writes for which the peer refuses
+    /// this node. They cannot be saved.
     #[must_use]
     pub fn lost_with_disk(&self) -> Option<String> {
         let Config { group, peer, node, .. } = self.turn.config();

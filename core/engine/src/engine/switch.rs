@@ -177,7 +177,7 @@ impl View<'_> {
         if in_order { Ok(()) } else { Err(self.not_level()) }
     }
 
-    /// The copies of a primary and its connected peer are not in sync: a resync helps, unless something failed.
+    /// The copies of a primary and its connected peer are not in sync: a resync helps, after the repair of what failed.
     fn not_level(&self) -> Refusal {
         let (node, peer, group) =
             (&self.turn.config().node, &self.turn.config().peer, &self.turn.config().group);

@@ -8,7 +8,7 @@
 //! | a write, zero or discard | given up (`serve-from-peer`); shown (`pass`) | shown | waits for space, or stopped |
 //! | a flush, or any operation with FUA | given up, whatever the policy | suspect | stopped, and suspect |
 //! | nothing, but a disk is silent | given up (`serve-from-peer`), and suspect; waits (`pass`) | waits | waits |
-//! | nothing, but the metadata cannot record it (`StoreFault::Unrecorded`), or what the operation waited for does not come (`StoreFault::Unissued`) | told | told | stopped |
+//! | nothing, but the metadata cannot record it (`StoreFault::Unrecorded`), or what the operation waited for does not come (`StoreFault::Unissued`) | told | told | a read: told; otherwise stopped, and not suspect |
 //!
 //! An operation on a copy is none of these, however it ends: it may fail because the copy is gone. The reader of the copy is told
 //! (`StoreOutcome::CopyFailed`), and nothing follows for the volume.
@@ -89,15 +89,14 @@ pub(crate) enum Meaning {
 /// The table.
 pub(crate) fn meaning(facts: Facts) -> Meaning {
     let Facts { failed, fault, side } = facts;
-    let issued = !matches!(fault, StoreFault::Unrecorded | StoreFault::Unissued);
-    let suspect = matches!(failed, Failed::Flush | Failed::Silence) && issued;
+    let suspect = matches!(failed, Failed::Flush | Failed::Silence) && fault.is_of_store();
     match (side, failed) {
         (Side::Secondary | Side::Alone, Failed::Silence) => Meaning::Waits,
         (Side::Secondary, Failed::Read | Failed::CopierRead) => Meaning::Told,
         (Side::Secondary, Failed::Change) if fault == StoreFault::NoSpace => Meaning::WaitsForSpace,
         (Side::Secondary, _) => Meaning::Stopped { suspect },
         (Side::Served, _) => Meaning::Served { suspect },
-        _ if !issued => Meaning::Told,
+        _ if !fault.is_of_store() => Meaning::Told,
         (_, Failed::CopierRead) => Meaning::Shown,
         (Side::Servable, _) => Meaning::GivenUp { suspect },
         (Side::Alone, Failed::Read) => Meaning::Told,
@@ -110,8 +109,7 @@ pub(crate) fn meaning(facts: Facts) -> Meaning {
 mod tests {
     use super::*;
 
-    const ISSUED: fn(&Facts) -> bool =
-        |facts| !matches!(facts.fault, StoreFault::Unrecorded | StoreFault::Unissued);
+    const ISSUED: fn(&Facts) -> bool = |facts| facts.fault.is_of_store();
 
     fn every() -> impl Iterator<Item = Facts> {
         let sides = [Side::Served, Side::Servable, Side::Alone, Side::Secondary];

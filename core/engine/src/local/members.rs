@@ -124,8 +124,8 @@ impl Members {
         let Config { group, node, .. } = config;
         let or = config.peer_name().map_or_else(String::new, |peer| {
             format!(
-                "`helio promote {group}` on {peer}, which copies to this disk (if {peer} refuses for writes of {node}, which are not on \
-                 this disk: first `helio resolve {group} --discard {node}` on {node}); or, "
+                "`helio promote {group}` on {peer}, which copies to this disk; if {peer} refuses because {node} may have writes of \
+                 its own: first `helio resolve {group} --discard {node}` on {node}; or, "
             )
         });
         Err(Refusal::new(

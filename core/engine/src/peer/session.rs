@@ -7,9 +7,7 @@
 //!    └──── hung up ────────┴──────── another peer, lost ─────────┴── refused, lost, parted ──┘
 //! ```
 //! The link is up before the recovery table is asked: a refusal is told on it.
-//! A peer is lost when none of its cursors moved for T while something sent is unacknowledged; while it says that
-//! it is flushing, or that its store waits, for the flush limit instead, as long as it is heard. A long item on its way adds the time it
-//! may take. With nothing outstanding, or with such a store, hearing nothing for T is loss (rule 8).
+//! `engine/conversation.rs` says when a peer is lost.
 
 use crate::effect::Effect;
 use crate::peer::link::Session;

@@ -71,7 +71,7 @@ pub struct Status {
     pub fault: Option<Fault>,
     /// What failed on the peer, as it reported last.
     pub peer_fault: Option<Fault>,
-    /// An operator paused replication: here on a primary, on a secondary at the peer as it reported last.
+    /// An operator paused replication. On a primary: here. On a secondary: at the peer, as it reported last.
     pub paused: bool,
     /// This secondary has acknowledged writes that its peer may not have.
     pub ahead: bool,

@@ -114,7 +114,7 @@ fn processes_without_the_token_do_not_hold_the_server() {
     let (host, _) = dashboard.parts();
     let wrong = format!("GET /guessed/ HTTP/1.1\r\nHost: {host}\r\n\r\n");
     // More than the server accepts, silent or with a token that was guessed. They stay open.
-    let strangers: Vec<TcpStream> = (0..96)
+    let connections: Vec<TcpStream> = (0..96)
         .map(|n| {
             let mut stream = TcpStream::connect(host).expect("it listens");
             if n % 2 == 0 {
@@ -127,7 +127,7 @@ fn processes_without_the_token_do_not_hold_the_server() {
     let (head, body) = dashboard.send("GET /TOKEN/ HTTP/1.1\nHost: HOST\nConnection: close\n\n");
     assert!(head.starts_with("HTTP/1.1 200 "), "{head}\n{body}");
     // The newer ones replaced the first silent one. It is closed without them, too, but only after 2 s.
-    let mut silent = &strangers[1];
+    let mut silent = &connections[1];
     silent.set_read_timeout(Some(Duration::from_secs(1))).expect("a time above zero");
     let closed = match silent.read(&mut [0; 64]) {
         Ok(length) => length == 0,

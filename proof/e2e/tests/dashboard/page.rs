@@ -65,20 +65,24 @@ fn does(page: &mut Browser, button: &str, label: &str) {
     page.click(&format!("Do it: {label}"));
 }
 
-/// Presses a button, confirms, and confirms again what the daemon reports at stake.
-fn does_nevertheless(page: &mut Browser, button: &str, label: &str) {
-    does(page, button, label);
+/// Confirms what the daemon reports at stake.
+fn nevertheless(page: &mut Browser, label: &str) {
     page.see(&["Data may be lost", "Type the name of the group"]);
     page.fill("Type the name of the group to confirm: db", "db");
     page.click(&format!("Do it nevertheless: {label}"));
 }
 
-/// Does in a simulated pair, which no terminal reaches, what may lose data.
+/// Presses a button, confirms, and confirms again what the daemon reports at stake.
+fn does_nevertheless(page: &mut Browser, button: &str, label: &str) {
+    does(page, button, label);
+    nevertheless(page, label);
+}
+
+/// The same in a simulated pair, whose dialogs show no command.
 fn does_simulated(page: &mut Browser, button: &str, label: &str) {
     page.click(button);
     page.click(&format!("Do it: {label}"));
-    page.fill("Type the name of the group to confirm: db", "db");
-    page.click(&format!("Do it nevertheless: {label}"));
+    nevertheless(page, label);
 }
 
 #[test]
@@ -232,10 +236,7 @@ fn a_newcomer_cuts_a_simulated_link_and_fails_over() {
     page.see(&["paris: down", "AT RISK: db"]);
     page.click("Fail over to lyon");
     page.click("Do it: promote");
-    page.click("promote --force on lyon");
-    page.click("Do it: promote --force");
-    page.fill("Type the name of the group to confirm: db", "db");
-    page.click("Do it nevertheless: promote --force");
+    does_simulated(&mut page, "promote --force on lyon", "promote --force");
     page.see(&["lyon: serves the clients"]);
     page.click("Start paris");
     page.see(&["paris: running"]);

@@ -163,15 +163,13 @@ const ROWS: [Row; 45] = [
         "queues",
         |f| f.leads() && f.is(State::Queuing),
         Text(
-            "wait for or restore the link; queued writes are then sent, unless {peer} was primary meanwhile",
+            "wait for or restore the link; queued writes are then sent, unless {peer} was promoted",
         ),
     ),
     (
         "alone",
         |f| f.leads() && f.autosync,
-        Text(
-            "wait for or restore the link; a resync then starts, unless {peer} was primary meanwhile",
-        ),
+        Text("wait for or restore the link; a resync then starts, unless {peer} was promoted"),
     ),
     (
         "alone-by-hand",
@@ -334,8 +332,7 @@ pub(super) fn of(facts: &Facts, (group, node, peer): (&str, &str, &str), change:
 }
 
 fn row(facts: &Facts) -> &'static Row {
-    let found = ROWS.iter().find(|(_, holds, _)| holds(facts));
-    found.unwrap_or_else(|| panic!("no row covers {facts:?}"))
+    ROWS.iter().find(|(_, holds, _)| holds(facts)).expect("the last row holds for all facts")
 }
 
 #[cfg(test)]
@@ -423,7 +420,7 @@ mod tests {
             assert!(!has("surely down") || missing, "{label}");
             // What happens when the link is back depends on what the peer did.
             let promises = has(" are then sent") || has(" then starts");
-            assert!(!promises || has("unless {peer} was primary meanwhile"), "{label}");
+            assert!(!promises || has("unless {peer} was promoted"), "{label}");
             assert!(!facts.connected() || !(has(" link") || has("surely")), "{label}");
             // Where there is no peer, something is to be done, or waited for.
             assert!(facts.connected() || facts.changing || !text.starts_with("nothing"), "{label}");
@@ -465,11 +462,11 @@ mod tests {
         let cut = Facts { contact: Contact::Missing, state: State::Queuing, ..CALM };
         assert_eq!(
             says(cut),
-            "wait for or restore the link; queued writes are then sent, unless lyon was primary meanwhile"
+            "wait for or restore the link; queued writes are then sent, unless lyon was promoted"
         );
         assert_eq!(
             says(Facts { state: State::Logging, peer: None, ..cut }),
-            "wait for or restore the link; a resync then starts, unless lyon was primary meanwhile"
+            "wait for or restore the link; a resync then starts, unless lyon was promoted"
         );
         for state in [State::Queuing, State::Logging, State::NeedsRoom] {
             let rival = says(Facts { peer: Some(Role::Primary), state, ..cut });

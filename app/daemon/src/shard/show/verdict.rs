@@ -88,10 +88,14 @@ fn why(status: &Status, group: &Group, clock: &Clock) -> String {
     }
 }
 
-/// Neither node is primary, as far as this one knows.
+/// Neither node is primary, as far as is known on this node.
 fn neither(node: &str, peer: &str, cut: bool) -> String {
-    let when = if cut { "was primary when they were connected last" } else { "is primary" };
-    format!("neither {node} nor {peer} {when}")
+    if cut {
+        return format!(
+            "{node} is not primary, and {peer} was not primary when they were connected last"
+        );
+    }
+    format!("neither {node} nor {peer} is primary")
 }
 
 /// Whether a seed disk is on its way to the secondary.
@@ -164,8 +168,8 @@ pub(super) fn next(status: &Status, group: &Group, clock: &Clock) -> String {
     if let Some(unblock) = unblock(status, group, connected) {
         return unblock;
     }
-    let follows = status.role == Role::Secondary;
-    if let Some(hint) = group.engine.view().neither_has_everything().filter(|_| follows) {
+    let hint = group.engine.view().neither_has_everything();
+    if let Some(hint) = hint.filter(|_| status.role == Role::Secondary) {
         return hint;
     }
     let change = status.changing.unwrap_or_default();
@@ -189,7 +193,7 @@ fn facts(status: &Status, group: &Group, clock: &Clock) -> Facts {
         peer: link.peer_role,
         changing: status.changing.is_some() && !returning,
         returning,
-        ships: view.seeding().is_some() || ships(status, group, clock),
+        ships: ships(status, group, clock),
         paused: status.paused,
         autosync: group.config.autosync,
         differs: status.differing > 0,

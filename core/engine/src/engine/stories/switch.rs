@@ -144,7 +144,7 @@ fn refused(desk: &mut Desk) -> Refusal {
 }
 
 #[test]
-fn a_switch_to_a_node_on_which_something_failed_names_its_repair_and_no_resync() {
+fn a_switch_to_a_node_on_which_something_failed_names_its_repair_before_the_resync() {
     let mut desk = Desk::replicating(Mode::Sync);
     desk.command(Command::Pause);
     assert!(refused(&mut desk).hint.contains("`helio resync db --wait`"));

@@ -129,7 +129,7 @@ fn a_pause_ends_with_the_primary_that_was_paused() {
 }
 
 #[test]
-fn a_connection_on_which_nothing_comes_does_not_begin_the_absence_of_the_peer_anew() {
+fn a_connection_on_which_nothing_comes_does_not_begin_the_absence_of_the_peer_again() {
     let mut desk = Desk::replicating(Mode::Sync);
     desk.now = desk.now + Duration::from_secs(5);
     desk.lose_link();

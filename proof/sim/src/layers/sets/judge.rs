@@ -87,7 +87,8 @@ impl Desk {
         Ok(())
     }
 
-    /// An operation fails only where every full member failed something meanwhile; or as unrecorded, where nothing can be recorded.
+    /// An operation fails as unrecorded only if no record can be saved, and otherwise only if each full member failed something since it
+    /// began.
     pub(super) fn judge_failure(&self, asked: &Asked, fault: StoreFault) -> Result<(), String> {
         let changes = asked.op.changes().is_some() || asked.op == StoreOp::Flush;
         if fault == StoreFault::Unrecorded {
