@@ -3,7 +3,7 @@
 
 use crate::image::Image;
 use helio_netmodel::Profile;
-use helio_testkit::{Pair, Plan, eventually, free_port, run};
+use helio_testkit::{Pair, Plan, eventually, eventually_from, free_port, run};
 use helio_units::Rate;
 use helio_wan::{Relay, RelayConfig};
 use serde_json::Value;
@@ -51,16 +51,9 @@ pub fn number(status: &Value, path: &str) -> u64 {
 /// Where that does not come; with what it said last.
 #[track_caller]
 pub fn wait(pair: &Pair, node: &str, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-    let started = Instant::now();
-    // Ends before `eventually` does, which could not say what was there instead.
-    eventually(PATIENCE * 2, what, || {
+    eventually_from(PATIENCE, &format!("{what} on {node}"), || {
         let status = group(pair, node);
-        let found = wanted(&status);
-        assert!(
-            found || started.elapsed() < PATIENCE,
-            "waited {PATIENCE:?} in vain for {what} on {node}: {status:#}"
-        );
-        found.then_some(status)
+        if wanted(&status) { Ok(status) } else { Err(status) }
     })
 }
 

@@ -3,7 +3,7 @@
 
 use helio_fuzz::{Sort, TARGETS, kept, mutate, target};
 use helio_testkit::Dice;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 /// How long each target is fed.
 const FED_FOR: Duration = Duration::from_millis(1500);
@@ -34,7 +34,8 @@ fn feed(name: &str) {
         (target.run)(&kept.bytes);
         inputs.push(kept.bytes);
     }
-    let mut seed = first_seed();
+    // Each damage has a seed of its own, one behind the other from this one.
+    let mut seed = helio_testkit::first_seed();
     let until = Instant::now() + FED_FOR;
     // The first is tried whatever the time is, since it may be the one to be replayed.
     loop {
@@ -43,17 +44,6 @@ fn feed(name: &str) {
         seed = seed.wrapping_add(1);
         if Instant::now() >= until {
             break;
-        }
-    }
-}
-
-/// Each damage has a seed of its own, one behind the other from this one.
-fn first_seed() -> u64 {
-    match std::env::var("HELIO_SEED") {
-        Ok(text) => text.parse().unwrap_or_else(|_| panic!("HELIO_SEED is `{text}`, no number")),
-        Err(_) => {
-            let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            since.as_secs() << 24
         }
     }
 }

@@ -2,7 +2,6 @@
 //! Chance that repeats: everything a test leaves to luck comes from one seed, and a failure tells it.
 
 use std::process::Command;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A small generator of numbers (SplitMix64: a counter and a mixer). Not for secrets.
 #[derive(Debug)]
@@ -14,18 +13,14 @@ pub struct Dice {
 }
 
 impl Dice {
-    /// The dice of a test: seeded by `HELIO_SEED`, else by the clock. Where the test fails, they print the
-    /// line that runs it again with the same luck.
+    /// The dice of a test: seeded by `HELIO_SEED`, else by 0. Where the test fails, they print the line that
+    /// runs it again with the same luck.
     ///
     /// # Panics
     /// Where `HELIO_SEED` is no number.
     #[must_use]
     pub fn of_test(test: &'static str) -> Self {
-        let drawn = || {
-            let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            u64::from(since.subsec_nanos()) ^ since.as_secs() << 20
-        };
-        let seed = number("HELIO_SEED").unwrap_or_else(drawn);
+        let seed = number("HELIO_SEED").unwrap_or(0);
         Self { test: Some(test), ..Self::new(seed) }
     }
 
@@ -118,25 +113,23 @@ pub fn times(variable: &str, otherwise: u64) -> u64 {
     number(variable).unwrap_or(otherwise)
 }
 
-/// The first seed of a share of so many: `HELIO_SEED`, else a share that moves on every day, so that a year of runs is a
-/// year of seeds.
+/// The first seed of a walk: `HELIO_SEED`, else 0. `cargo xtask test` sets it by the tree that it tests, so that every change
+/// walks seeds of its own, and the same tree always the same ones.
 ///
 /// # Panics
 /// `HELIO_SEED` is no number.
 #[must_use]
-pub fn first_seed(share: u64) -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    number("HELIO_SEED").unwrap_or(since.as_secs() / 86_400 * share)
+pub fn first_seed() -> u64 {
+    number("HELIO_SEED").unwrap_or(0)
 }
 
-/// A number below `count`, which the day decides, or `HELIO_SEED`. It is not the number of a turn, so a test that runs every third day gets
-/// each number sooner or later.
+/// A number below `count` that the seed of the run decides.
 ///
 /// # Panics
 /// `HELIO_SEED` is no number.
 #[must_use]
-pub fn todays(count: usize) -> usize {
-    Dice::new(first_seed(1)).below(count as u64) as usize
+pub fn drawn(count: usize) -> usize {
+    Dice::new(first_seed()).below(count as u64) as usize
 }
 
 /// Lets a simulator walk a share of seeds. It prints what the walk comes to, and the line that repeats a story.
@@ -145,7 +138,7 @@ pub fn todays(count: usize) -> usize {
 /// The program cannot be started, or a promise is broken.
 #[track_caller]
 pub fn walk_share(program: &str, share: u64) {
-    let first = first_seed(share).to_string();
+    let first = first_seed().to_string();
     let walk =
         Command::new(program).args(["--seeds", &share.to_string(), "--from", &first]).status();
     assert!(walk.is_ok_and(|status| status.success()), "{program}: seeds from {first}");

@@ -40,7 +40,7 @@ mod wan;
 pub use browser::Browser;
 pub use config::Config;
 pub use daemon::Daemon;
-pub use dice::{Dice, first_seed, rounds, times, todays, walk_share};
+pub use dice::{Dice, drawn, first_seed, rounds, times, walk_share};
 pub use loop_device::LoopDevice;
 pub use pair::{Pair, Plan};
 pub use port::free_port;
@@ -53,5 +53,5 @@ pub use store::{
     faulty_stores_possible,
 };
 pub use terminal::Terminal;
-pub use wait::eventually;
+pub use wait::{eventually, eventually_from, in_time};
 pub use wan::{Side, Wan, in_namespace};

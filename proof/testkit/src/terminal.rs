@@ -119,14 +119,13 @@ impl Terminal {
     /// Waits until the screen is as the test wants it, and returns its text.
     ///
     /// # Panics
-    /// Where that does not come; with what was seen last.
+    /// As SLOW if that does not come; with what was seen last.
     #[track_caller]
     pub fn wait(&self, what: &str, wanted: impl Fn(&str) -> bool) -> String {
-        let found = wait::within(PATIENCE, || Some(self.screen()).filter(|text| wanted(text)));
-        match found {
-            Some(text) => text,
-            None => panic!("waited {PATIENCE:?} in vain for {what}; seen:\n{}", self.screen()),
-        }
+        wait::eventually_from(PATIENCE, what, || {
+            let screen = self.screen();
+            if wanted(&screen) { Ok(screen) } else { Err(screen) }
+        })
     }
 
     /// Waits until all of these texts are seen.
@@ -146,16 +145,16 @@ impl Terminal {
     /// Waits for the end of the program, and until the terminal is as it was before.
     ///
     /// # Panics
-    /// Where either does not come.
+    /// As SLOW if either does not come.
     #[track_caller]
     pub fn wait_end(&mut self) -> ExitStatus {
         let Some(status) = self.process.wait(PATIENCE) else {
-            panic!("it does not end; seen:\n{}", self.screen());
+            wait::slow(format_args!("it does not end; seen:\n{}", self.screen()));
         };
         // What the program wrote last may still be on its way to the parser.
-        if wait::within(PATIENCE, || self.is_restored().then_some(())).is_none() {
-            panic!("the terminal is not restored; seen:\n{}", self.screen());
-        }
+        wait::eventually_from(PATIENCE, "the terminal as it was", || {
+            if self.is_restored() { Ok(()) } else { Err(self.screen()) }
+        });
         status
     }
 }

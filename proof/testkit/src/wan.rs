@@ -3,6 +3,7 @@
 
 use crate::process::Group;
 use crate::program::helio_binary;
+use crate::wait::slow;
 use rustix::process::Signal;
 use rustix::thread::{CapabilitySet, LinkNameSpaceType, capabilities, move_into_link_name_space};
 use std::ffi::OsStr;
@@ -12,7 +13,7 @@ use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
 /// How long an answer or the end may take; far longer than either should.
@@ -79,7 +80,12 @@ impl Wan {
         while introduction.last().is_none_or(|line| !line.starts_with("commands: ")) {
             match answers.recv_timeout(PATIENCE) {
                 Ok(line) => introduction.push(line),
-                Err(why) => panic!("{command:?} said {introduction:?} and then nothing: {why}"),
+                Err(RecvTimeoutError::Timeout) => {
+                    slow(format_args!("{command:?} said {introduction:?} and then nothing"))
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    panic!("{command:?} said {introduction:?} and ended")
+                }
             }
         }
         let end = |side: &str| end(&introduction, side);
@@ -99,11 +105,10 @@ impl Wan {
     /// Where there is none.
     #[track_caller]
     pub fn tell(&mut self, order: &str) -> String {
-        let told = writeln!(self.orders, "{order}").map_err(|why| why.to_string());
-        match told.and_then(|()| self.answers.recv_timeout(PATIENCE).map_err(|e| e.to_string())) {
-            Ok(answer) => answer,
-            Err(why) => panic!("helio lab wan does not answer to {order}: {why}"),
+        if let Err(why) = writeln!(self.orders, "{order}") {
+            panic!("helio lab wan does not read {order}: {why}");
         }
+        self.next(&format!("an answer to {order}"))
     }
 
     /// What it says next by itself.
@@ -112,9 +117,17 @@ impl Wan {
     /// Where it says nothing.
     #[track_caller]
     pub fn hear(&mut self) -> String {
+        self.next("what it says by itself")
+    }
+
+    #[track_caller]
+    fn next(&self, what: &str) -> String {
         match self.answers.recv_timeout(PATIENCE) {
             Ok(said) => said,
-            Err(why) => panic!("helio lab wan says nothing by itself: {why}"),
+            Err(RecvTimeoutError::Timeout) => {
+                slow(format_args!("waited {PATIENCE:?} in vain for {what} of helio lab wan"))
+            }
+            Err(RecvTimeoutError::Disconnected) => panic!("helio lab wan ended before {what}"),
         }
     }
 
@@ -159,7 +172,7 @@ impl Wan {
     #[track_caller]
     pub fn quit(&mut self) -> ExitStatus {
         writeln!(self.orders, "quit").expect("it reads orders");
-        self.group.wait(PATIENCE).expect("helio lab wan ends when told to quit")
+        self.wait_end()
     }
 
     /// Ends it with SIGTERM.
@@ -183,7 +196,15 @@ impl Wan {
     #[track_caller]
     fn end(&mut self, signal: Signal) -> ExitStatus {
         self.group.signal(signal);
-        self.group.wait(PATIENCE).expect("helio lab wan ends on a signal")
+        self.wait_end()
+    }
+
+    #[track_caller]
+    fn wait_end(&mut self) -> ExitStatus {
+        match self.group.wait(PATIENCE) {
+            Some(status) => status,
+            None => slow(format_args!("helio lab wan still runs after {PATIENCE:?}")),
+        }
     }
 }
 
