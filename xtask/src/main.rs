@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The project's chores: `cargo xtask test`, `tidy`, `sim`, `fuzz`, `vm`, `uml`.
+//! The project's chores: `cargo xtask test`, `ready`, `tidy`, `sim`, `fuzz`, `vm`, `uml`.
 //!
 //! Knows how the house is checked; knows nothing of what it does, and uses no crate of it.
 
 mod fuzz;
 mod guest;
+mod ready;
 mod repo;
 mod sim;
 mod test;
@@ -15,14 +16,18 @@ use std::process::ExitCode;
 const HELP: &str = "\
 The project's chores.
 
-  cargo xtask test [PART…]   the parts that have their turn today, or the parts named
+  cargo xtask test [PART…]   the parts that have their turn, or the parts named; with CI=true every part
       --list                 the parts, each with the time it takes
       --all                  the parts of all turns
-      --seed N               first simulator seed, and the seed of the end-to-end tests. N modulo 3 selects the
-                             turn: 0 the simulators, 1 a `helio` that has assertions, 2 `helio` as it ships
-                             (default: a share of seeds that moves on every day)
+      --seed N               the seed of everything that is left to chance. N modulo 3 selects the turn: 0 the
+                             simulators, 1 a `helio` that has assertions, 2 `helio` as it ships
+                             (default: the first eight bytes of the hash of the tree of HEAD)
       --rounds N             rounds of each repeated end-to-end test
       --no-install           install no packages, skip what needs them
+      --no-limit             no limit on the time of all parts together
+  cargo xtask ready          `.ci/run` as continuous integration runs it, in a fresh clone of HEAD
+      --last                 instead, the last tree that passed, and the commits since
+      --quick                instead, what fails most often: tidy, fmt, clippy, doc, generated files, lists
   cargo xtask tidy           the rules of the house (HACKING.md says which)
   cargo xtask sim [ARGS…]    the simulator, in release: `cargo xtask sim -- --help`
       --record               counts the walk in proof/sim/walked.txt (with --daemon: proof/whole/), if every promise held
@@ -42,6 +47,7 @@ fn main() -> ExitCode {
     let outcome = match arguments.split_first() {
         Some((verb, rest)) => match verb.as_str() {
             "test" => test::run(rest),
+            "ready" => ready::run(rest),
             "tidy" => tidy::run(rest),
             "sim" => sim::run(rest),
             "fuzz" => fuzz::run(rest),

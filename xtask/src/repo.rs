@@ -63,8 +63,50 @@ pub(crate) fn integration_tests() -> Result<Vec<(String, String)>, String> {
     Ok(tests)
 }
 
+/// The folder of the package that has this source of a program of tests: `src/lib.rs` of `helio_units`, `tests/story/main.rs` of `story`.
+pub(crate) fn package_with(source: &str, program: &str) -> Result<PathBuf, String> {
+    let metadata = metadata()?;
+    let packages = metadata["packages"].as_array().into_iter().flatten();
+    let folders = packages.filter_map(|package| {
+        let folder = Path::new(package["manifest_path"].as_str()?).parent()?;
+        let targets = package["targets"].as_array().into_iter().flatten();
+        let mut ours = targets.filter(|target| {
+            let name = target["name"].as_str().unwrap_or_default().replace('-', "_");
+            name == program.replace('-', "_")
+                && target["src_path"]
+                    .as_str()
+                    .is_some_and(|path| folder.join(source) == Path::new(path))
+        });
+        ours.next().map(|_| folder.to_path_buf())
+    });
+    let found: Vec<PathBuf> = folders.collect();
+    match &found[..] {
+        [one] => Ok(one.clone()),
+        _ => Err(format!("{} packages have tests {program} from {source}", found.len())),
+    }
+}
+
+/// The hash of what HEAD holds. A commit of the same files has the same one.
+pub(crate) fn tree() -> Result<String, String> {
+    output(Command::new("git").args(["rev-parse", "HEAD^{tree}"]))
+        .map(|hash| hash.trim().to_owned())
+}
+
+/// What is not as in HEAD, a line a file.
+pub(crate) fn changes() -> Result<String, String> {
+    output(Command::new("git").args(["status", "--porcelain"]))
+}
+
+/// A folder that outlives the checkout, for what is made once: `$XDG_CACHE_HOME/heliograph`, else `~/.cache/heliograph`.
+pub(crate) fn cache() -> Result<PathBuf, String> {
+    let named = std::env::var_os("XDG_CACHE_HOME").filter(|path| Path::new(path).is_absolute());
+    let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache"));
+    let folder = named.map(PathBuf::from).or_else(home);
+    Ok(folder.ok_or("neither XDG_CACHE_HOME nor HOME is set")?.join("heliograph"))
+}
+
 /// Runs a command in the top folder and returns what it printed.
-fn output(command: &mut Command) -> Result<String, String> {
+pub(crate) fn output(command: &mut Command) -> Result<String, String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let told = command
         .current_dir(root())

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A command with a time limit, read line by line while it runs, and stopped with all it started.
+//! A command with a time limit, read line by line while it runs, and stopped with all it started. Its two outputs are read as one, in the
+//! order in which they are written: cargo names each program of tests on one of them, and the program prints to the other.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, PipeReader, pipe};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -32,27 +33,31 @@ enum Event {
 /// Runs a command for at most `budget`. Its output passes through to ours; `read` sees every line of it.
 pub(crate) fn run(mut command: Command, budget: Duration, read: impl FnMut(&str)) -> Ending {
     // A group of its own, so that a stop reaches the compilers and tests it started.
-    command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped());
+    command.process_group(0).stdin(Stdio::null());
     let deadline = Instant::now() + budget;
-    let mut child = match command.spawn() {
-        Ok(child) => child,
-        Err(why) => {
-            return Ending::Failure(format!("cannot start {:?}: {why}", command.get_program()));
-        }
+    let name = command.get_program().to_string_lossy().into_owned();
+    let (mut child, output) = match spawn(command) {
+        Ok(spawned) => spawned,
+        Err(why) => return Ending::Failure(format!("cannot start {name}: {why}")),
     };
     let group = child.id();
     let leash = Leash::tie(group);
     let (tell, told) = sync_channel(LINES);
     let listener = tell.clone();
-    if let Some(output) = child.stdout.take() {
-        thread::spawn(move || listen(BufReader::new(output), &listener));
-    }
+    thread::spawn(move || listen(BufReader::new(output), &listener));
     thread::spawn(move || tell.send(Event::Exit(child.wait())));
     let ending = follow(&told, deadline, read);
     // What a test left running goes too, however the command itself ended.
     kill(group);
     drop(leash);
     ending
+}
+
+/// The command is gone when this returns, and with it our copies of the end that it writes to.
+fn spawn(mut command: Command) -> std::io::Result<(Child, PipeReader)> {
+    let (output, both) = pipe()?;
+    command.stdout(both.try_clone()?).stderr(both);
+    Ok((command.spawn()?, output))
 }
 
 fn listen(output: impl BufRead, tell: &SyncSender<Event>) {
@@ -144,6 +149,8 @@ mod tests {
         let (ending, lines) = sh("echo one; printf two", Duration::from_secs(20));
         assert_eq!(ending, Ending::Success);
         assert_eq!(lines, ["one", "two"]);
+        let (_, lines) = sh("echo one >&2; echo two; echo three >&2", Duration::from_secs(20));
+        assert_eq!(lines, ["one", "two", "three"], "as they were written");
         assert!(
             matches!(sh("exit 3", Duration::from_secs(20)).0, Ending::Failure(how) if how.contains('3'))
         );

@@ -1,77 +1,202 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `cargo xtask test`: the parts the project is checked by, one after the other. All of them together have a limit. A part may
-//! take what is left of it, but for half of the budgets of those behind it.
+//! take what is left of it, but for half of the budgets of those behind it. Tests that were slow are repeated behind all parts.
 
+mod deny;
 mod install;
 pub(crate) mod limit;
 mod options;
-mod parts;
+pub(crate) mod parts;
+mod slow;
 mod tally;
 
+use crate::repo;
 use limit::Ending;
-use options::Options;
+use options::{Options, Place};
 use parts::{ALL, Action, PARTS, Part};
+use slow::{Environment, Slow};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use tally::{Outcome, Row, Tally};
 
+/// A run that has no limit ends all the same.
+const UNLIMITED: Duration = Duration::from_secs(24 * 60 * 60);
+/// The slow tests of a run that may pass when they are repeated. More mean that something is wrong with the product, or with the machine.
+const MOST_FLAKY: usize = 2;
+/// What may be missing where nothing else may: it takes a kernel, or a guest, that such a machine does not have.
+const MAY_LACK: [&str; 6] = [
+    "root and ublk",
+    "root and the kernel's NBD client",
+    "a guest of its own (cargo xtask vm pressure)",
+    "a device that outlives its daemon (HELIO_VIA)",
+    "xfs in the kernel",
+    "btrfs in the kernel",
+];
+
 pub(crate) fn run(arguments: &[String]) -> Result<ExitCode, String> {
-    let options = Options::read(arguments)?;
+    let options = Options::read(arguments, Place::here(), &repo::tree()?)?;
     if options.list {
         for part in &PARTS {
             println!("{:<8} {:>4} s  {}", part.name, part.budget.as_secs(), part.checks);
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let begun = Instant::now();
-    let (today, other): (Vec<&Part>, Vec<&Part>) =
-        PARTS.iter().filter(|part| options.wants(part.name)).partition(|it| options.has_turn(it));
-    // All turns together, or parts that are named.
-    let all = if options.turn.is_none() { ALL * 2 } else { ALL };
-    let mut rows = Vec::new();
-    for (n, part) in today.iter().enumerate() {
-        println!("\n== {} (budget {} s): {}", part.name, part.budget.as_secs(), part.checks);
-        let behind: Duration = today[n + 1..].iter().map(|part| part.budget / 2).sum();
-        let limit = all.saturating_sub(begun.elapsed()).saturating_sub(behind);
-        let part_begun = Instant::now();
-        let (outcome, tally) = perform(part, limit, &options);
-        let took = part_begun.elapsed();
-        rows.push(Row { name: part.name, took, budget: part.budget, outcome, tally });
+    if options.place == Place::Ci {
+        refuse_changes(&repo::changes()?)?;
     }
-    for part in other {
+    println!("seed {}: {}", options.seed, options.again(arguments));
+    let (ours, others): (Vec<&Part>, Vec<&Part>) =
+        PARTS.iter().filter(|part| options.wants(part)).partition(|it| options.has_turn(it));
+    let mut run = Run::begin(&options);
+    for (n, part) in ours.iter().enumerate() {
+        run.perform(part, ours[n + 1..].iter().map(|part| part.budget / 2).sum());
+    }
+    let flaky = run.repeat();
+    for part in others {
         let outcome = Outcome::Skipped("it is part of another turn; `--all` runs it".to_owned());
-        let (name, budget) = (part.name, part.budget);
-        rows.push(Row { name, took: Duration::ZERO, budget, outcome, tally: Tally::default() });
+        run.rows.push(Row::without_tests(part, Duration::ZERO, outcome));
     }
-    print!("{}", tally::table(&rows));
-    println!("{}", tally::total(&rows));
-    let failed = rows.iter().any(|row| matches!(row.outcome, Outcome::Failed(_)));
+    print!("{}", tally::table(&run.rows));
+    flaky.iter().for_each(|name| println!("flaky {name}"));
+    println!("{}", tally::total(&run.rows));
+    let failed = run.rows.iter().any(|row| matches!(row.outcome, Outcome::Failed(_)));
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Runs one part for at most `limit`: how it went, and what its tests said of themselves.
-fn perform(part: &Part, limit: Duration, options: &Options) -> (Outcome, Tally) {
-    match part.action {
-        Action::Install if options.install => install::run(limit),
-        Action::Install => install::only_report(),
-        Action::Run(command) => {
-            let mut tally = Tally::default();
-            match command(options) {
-                Ok(command) => {
-                    let ending = limit::run(command, limit, |line| tally.read(line));
-                    (judge(ending, limit), tally)
+/// Only what is committed is submitted.
+fn refuse_changes(changes: &str) -> Result<(), String> {
+    if changes.is_empty() {
+        return Ok(());
+    }
+    Err(format!(
+        "with CI=true only what is committed is tested, and this is not:\n{changes}\
+         hint: commit or remove it, or run without CI"
+    ))
+}
+
+/// A run of parts.
+struct Run<'a> {
+    options: &'a Options,
+    begun: Instant,
+    /// What was spent that is no part of the limit.
+    outside: Duration,
+    rows: Vec<Row>,
+    /// Tests to repeat, each with the environment that it was slow in.
+    slow: Vec<(Slow, Environment)>,
+}
+
+impl<'a> Run<'a> {
+    fn begin(options: &'a Options) -> Self {
+        let (rows, slow) = (Vec::new(), Vec::new());
+        Self { options, begun: Instant::now(), outside: Duration::ZERO, rows, slow }
+    }
+
+    /// What is left of the limit.
+    fn left(&self) -> Duration {
+        let all = if self.options.is_limited { ALL } else { UNLIMITED };
+        (all + self.outside).saturating_sub(self.begun.elapsed())
+    }
+
+    /// Runs a part, and leaves so much to those behind it.
+    fn perform(&mut self, part: &Part, behind: Duration) {
+        println!("\n== {} (budget {} s): {}", part.name, part.budget.as_secs(), part.checks);
+        let command = match part.action {
+            Action::Install => return self.install(part, behind),
+            Action::Run(command) => command(self.options),
+            Action::Deny => {
+                let asked = Instant::now();
+                let command = deny::command(self.options.place);
+                self.outside += asked.elapsed();
+                match command {
+                    Err(deny::Missing::Skip(why)) => {
+                        let outcome = Outcome::Skipped(why.to_owned());
+                        self.rows.push(Row::without_tests(part, Duration::ZERO, outcome));
+                        return;
+                    }
+                    Err(deny::Missing::Fail(why)) => Err(why),
+                    Ok(command) => Ok(command),
                 }
-                Err(why) => (Outcome::Failed(why), tally),
+            }
+        };
+        let (begun, limit) = (Instant::now(), self.left().saturating_sub(behind));
+        let row = match command {
+            Err(why) => Row::without_tests(part, Duration::ZERO, Outcome::Failed(why)),
+            Ok(command) => {
+                let mut tally = Tally::default();
+                let environment = slow::environment(&command);
+                let ending = limit::run(command, limit, |line| tally.read(line));
+                let outcome = self.judge(ending, limit, &tally, &environment);
+                let (name, budget) = (part.name, part.budget);
+                Row { name, took: begun.elapsed(), budget, outcome, tally }
+            }
+        };
+        self.rows.push(row);
+    }
+
+    fn install(&mut self, part: &Part, behind: Duration) {
+        let begun = Instant::now();
+        let limit = self.left().saturating_sub(behind);
+        let missing =
+            if self.options.install { install::run(limit) } else { install::only_report() };
+        let outcome = match missing {
+            None => Outcome::Passed,
+            Some(why) if self.options.place == Place::Ci => Outcome::Failed(why),
+            Some(why) => Outcome::Skipped(why),
+        };
+        self.rows.push(Row::without_tests(part, begun.elapsed(), outcome));
+    }
+
+    /// How a part went. Its slow tests are kept to be repeated, if nothing else is wrong.
+    fn judge(
+        &mut self,
+        ending: Ending,
+        limit: Duration,
+        tally: &Tally,
+        environment: &Environment,
+    ) -> Outcome {
+        let outcome = outcome(ending, limit);
+        if let (Outcome::Failed(_), Some(slow)) = (&outcome, tally.failures.only_slow()) {
+            self.slow.extend(slow.iter().map(|slow| (slow.clone(), environment.clone())));
+            return Outcome::Slow;
+        }
+        match tally.lacks_more_than(&MAY_LACK) {
+            Some(what) if self.options.place == Place::Ci && outcome == Outcome::Passed => {
+                Outcome::Failed(format!("with CI=true nothing may be missing, and this is: {what}"))
+            }
+            _ => outcome,
+        }
+    }
+
+    /// Repeats each slow test once, alone: the names of those that passed.
+    fn repeat(&mut self) -> Vec<String> {
+        let slow = std::mem::take(&mut self.slow);
+        if slow.is_empty() {
+            return Vec::new();
+        }
+        println!("\n== again: tests that were slow, each alone");
+        let (begun, mut flaky, mut failed) = (Instant::now(), Vec::new(), Vec::new());
+        for (test, environment) in &slow {
+            println!("{}", test.name());
+            match outcome(test.again(environment, self.left()), self.left()) {
+                Outcome::Passed => flaky.push(test.name()),
+                other => failed.push(format!("{}: {other:?}", test.name())),
             }
         }
-        Action::RunIf(condition, command) => match condition() {
-            Ok(()) => perform(&Part { action: Action::Run(command), ..*part }, limit, options),
-            Err(why) => (Outcome::Skipped(why.to_owned()), Tally::default()),
-        },
+        let outcome = if !failed.is_empty() {
+            Outcome::Failed(failed.join("; "))
+        } else if flaky.len() > MOST_FLAKY {
+            Outcome::Failed(format!("{} tests are flaky, {MOST_FLAKY} may be", flaky.len()))
+        } else {
+            Outcome::Passed
+        };
+        let tally = Tally::of(flaky.len() as u64, failed.len() as u64);
+        let (name, budget) = ("again", Duration::ZERO);
+        self.rows.push(Row { name, took: begun.elapsed(), budget, outcome, tally });
+        flaky
     }
 }
 
-fn judge(ending: Ending, limit: Duration) -> Outcome {
+fn outcome(ending: Ending, limit: Duration) -> Outcome {
     match ending {
         Ending::Success => Outcome::Passed,
         Ending::Failure(how) => Outcome::Failed(how),
@@ -79,5 +204,17 @@ fn judge(ending: Ending, limit: Duration) -> Outcome {
             "stopped: it took longer than the {} s there were",
             limit.as_secs()
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_committed_is_refused() {
+        assert_eq!(refuse_changes(""), Ok(()));
+        let refused = refuse_changes(" M README.md\n").expect_err("a change");
+        assert!(refused.contains("README.md") && refused.contains("hint: commit"), "{refused}");
     }
 }

@@ -7,19 +7,18 @@
 
 use super::options::Options;
 use crate::repo;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
-/// What all parts may take together, from a cold cache on two cores. `.ci/run` has 30 minutes; the rest
-/// is for compiling this program and for what the machine does besides.
-pub(super) const ALL: Duration = Duration::from_secs(28 * 60);
+/// What all parts may take together, from a cold cache on two cores. What compiles this program, and `cargo-deny`, comes on top.
+pub(super) const ALL: Duration = Duration::from_secs(60 * 60);
 
 /// The package with the end-to-end tests.
 const END_TO_END: &str = "helio-e2e";
 /// The simulators. Their tests need an optimised build.
 const SIMULATORS: [&str; 2] = ["helio-sim", "helio-whole"];
-/// The end-to-end tests with `helio` as it ships: those that measure, and as many others as balance the turns.
-const SHIPPED: [&str; 11] = [
+/// The end-to-end tests with `helio` as it ships: those that measure, README and the other pages, and as many others as balance the parts.
+const SHIPPED: [&str; 12] = [
     "attach",
     "clients",
     "conformance",
@@ -30,17 +29,16 @@ const SHIPPED: [&str; 11] = [
     "measure",
     "power",
     "resync",
+    "tour",
     "wan",
 ];
-/// The end-to-end test that is part of both turns with such tests: README and the other pages.
-const EVERY_TURN: &str = "tour";
 /// The integration test with which cargo builds `helio`.
 const BUILDS_HELIO: &str = "program";
 
-/// What long parts take turns by: each day has the next one.
+/// What long parts take turns by where a person waits for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// The simulators.
+    /// The simulators, and the guard of instructions.
     Simulated,
     /// End-to-end tests with a `helio` that has assertions.
     Asserted,
@@ -50,22 +48,10 @@ pub(super) enum Turn {
 
 impl Turn {
     const EVERY: [Self; 3] = [Self::Simulated, Self::Asserted, Self::Shipped];
-    /// Those in which daemons run as processes.
-    const END_TO_END: [Self; 2] = [Self::Asserted, Self::Shipped];
 
-    /// The turn of a day, or of a seed.
+    /// The turn of a seed.
     pub(super) const fn of(number: u64) -> Self {
         Self::EVERY[(number % Self::EVERY.len() as u64) as usize]
-    }
-
-    /// Those of these end-to-end tests that are part of the turn.
-    fn choose(self, tests: &[String]) -> Vec<String> {
-        let is_ours = |test: &str| match self {
-            Self::Simulated => false,
-            Self::Asserted => test == EVERY_TURN || !SHIPPED.contains(&test),
-            Self::Shipped => test == EVERY_TURN || SHIPPED.contains(&test),
-        };
-        tests.iter().filter(|test| is_ours(test)).cloned().collect()
     }
 }
 
@@ -79,30 +65,33 @@ pub(super) struct Part {
     pub(super) checks: &'static str,
     /// The turns that it is part of.
     pub(super) turns: &'static [Turn],
+    /// The part that cannot run without it, and brings it along where it is named.
+    pub(super) serves: Option<&'static str>,
     pub(super) action: Action,
 }
 
 /// What a part does.
 #[derive(Clone, Copy)]
 pub(super) enum Action {
-    /// Puts the programs in place that the end-to-end tests talk to.
+    /// Puts the programs in place that tests talk to.
     Install,
     /// Runs a command.
     Run(fn(&Options) -> Result<Command, String>),
-    /// Runs a command if a condition holds, else is skipped with the condition's reason.
-    RunIf(fn() -> Result<(), &'static str>, fn(&Options) -> Result<Command, String>),
+    /// Checks what we depend on with `cargo-deny`.
+    Deny,
 }
 
 const fn part(name: &'static str, seconds: u64, checks: &'static str, action: Action) -> Part {
-    Part { name, budget: Duration::from_secs(seconds), checks, turns: &Turn::EVERY, action }
+    let budget = Duration::from_secs(seconds);
+    Part { name, budget, checks, turns: &Turn::EVERY, serves: None, action }
 }
 
-const fn in_turns(turns: &'static [Turn], part: Part) -> Part {
+const fn in_turn(turns: &'static [Turn], part: Part) -> Part {
     Part { turns, ..part }
 }
 
 /// Every part, in the order they run.
-pub(super) const PARTS: [Part; 10] = [
+pub(super) const PARTS: [Part; 11] = [
     part(
         "tidy",
         10,
@@ -115,59 +104,92 @@ pub(super) const PARTS: [Part; 10] = [
         "rustfmt has nothing to change",
         Action::Run(|_| Ok(cargo("fmt --all --check"))),
     ),
-    part(
-        "deny",
-        10,
-        "licences, banned crates and sources of what we depend on",
-        Action::RunIf(has_deny, |_| Ok(cargo("deny check bans licenses sources"))),
-    ),
-    part(
-        "clippy",
-        90,
-        "lints, as errors",
-        Action::Run(|_| Ok(cargo("clippy --workspace --all-targets -- -D warnings"))),
-    ),
+    part("clippy", 90, "lints, as errors", Action::Run(|_| Ok(clippy()))),
+    part("doc", 50, "the documentation builds without a warning", Action::Run(|_| Ok(doc()))),
+    part("deny", 10, "licences, banned crates and sources of what we depend on", Action::Deny),
+    part("install", 60, "the programs that tests talk to", Action::Install),
     part("unit", 250, "the tests of every crate", Action::Run(unit)),
-    in_turns(
+    in_turn(
         &[Turn::Simulated],
         part(
             "sim",
             400,
-            "the simulators over today's share of seeds, and whether they find planted faults",
+            "the simulators over a share of seeds, and whether they find planted faults",
             Action::Run(sim),
         ),
     ),
-    in_turns(
-        &[Turn::Shipped],
-        part(
-            "build",
-            175,
-            "helio, as it ships",
-            Action::Run(|_| Ok(cargo("build --release -p helio"))),
-        ),
-    ),
-    in_turns(
-        &Turn::END_TO_END,
-        part("install", 30, "the programs the end-to-end tests talk to", Action::Install),
-    ),
-    in_turns(
-        &Turn::END_TO_END,
+    in_turn(
+        &[Turn::Asserted],
         part(
             "e2e",
             540,
-            "real daemons, real clients, README's tour: half of them in each of two turns",
-            Action::Run(end_to_end),
+            "real daemons with assertions, real clients: half of the end-to-end tests",
+            Action::Run(|options| end_to_end(options, Build::Asserted)),
         ),
     ),
-    in_turns(
-        &[Turn::Asserted],
-        part("doc", 50, "the documentation builds without a warning", Action::Run(doc)),
+    in_turn(
+        &[Turn::Shipped],
+        Part {
+            serves: Some("shipped"),
+            ..part(
+                "build",
+                175,
+                "helio, as it ships",
+                Action::Run(|_| Ok(cargo("build --release -p helio"))),
+            )
+        },
+    ),
+    in_turn(
+        &[Turn::Shipped],
+        part(
+            "shipped",
+            540,
+            "helio as it ships: the other end-to-end tests, README's tour",
+            Action::Run(|options| end_to_end(options, Build::Shipped)),
+        ),
     ),
 ];
 
-fn cargo(arguments: &str) -> Command {
+/// Which `helio` end-to-end tests start, and so which of them run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Build {
+    /// Not optimised, with assertions.
+    Asserted,
+    /// As it ships.
+    Shipped,
+}
+
+impl Build {
+    /// The folder of its profile, below cargo's target.
+    const fn folder(self) -> &'static str {
+        match self {
+            Self::Asserted => "debug",
+            Self::Shipped => "release",
+        }
+    }
+
+    /// Those of these tests that use it.
+    fn choose(self, tests: &[String]) -> Vec<String> {
+        let is_ours = |test: &&String| SHIPPED.contains(&test.as_str()) == (self == Self::Shipped);
+        tests.iter().filter(is_ours).cloned().collect()
+    }
+}
+
+pub(crate) fn cargo(arguments: &str) -> Command {
     let mut command = Command::new(repo::cargo());
     command.current_dir(repo::root()).args(arguments.split(' '));
+    // What it prints is read line by line.
+    command.env("CARGO_TERM_COLOR", "never");
+    command
+}
+
+pub(crate) fn clippy() -> Command {
+    cargo("clippy --workspace --all-targets -- -D warnings")
+}
+
+pub(crate) fn doc() -> Command {
+    let mut command = cargo("doc --workspace --no-deps --document-private-items");
+    command.env("RUSTDOCFLAGS", "-D warnings");
     command
 }
 
@@ -202,41 +224,21 @@ fn sim(options: &Options) -> Result<Command, String> {
 }
 
 fn with_seed(mut command: Command, options: &Options) -> Command {
-    if let Some(seed) = options.given_seed {
-        command.env("HELIO_SEED", seed.to_string());
-    }
+    command.env("HELIO_SEED", options.seed.to_string());
     command
 }
 
-fn end_to_end(options: &Options) -> Result<Command, String> {
-    let every = tests_of(|package| package == END_TO_END)?;
-    let tests = options.turn.map_or_else(|| every.clone(), |turn| turn.choose(&every));
-    let seed = options.seed();
-    println!("seed {seed}, {} rounds: {}", options.rounds, tests.join(", "));
+fn end_to_end(options: &Options, build: Build) -> Result<Command, String> {
+    let tests = build.choose(&tests_of(|package| package == END_TO_END)?);
+    println!("{} rounds: {}", options.rounds, tests.join(", "));
     let target = std::env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| "target".into(), std::path::PathBuf::from);
-    let profile = if options.runs("build") { "release" } else { "debug" };
     let command = cargo(&format!("test --workspace --no-fail-fast --test {BUILDS_HELIO}"));
-    let mut command = with_tests(command, &tests);
+    let mut command = with_seed(with_tests(command, &tests), options);
     command
-        .env("HELIO_BIN", repo::root().join(target).join(profile).join("helio"))
-        .env("HELIO_SEED", seed.to_string())
+        .env("HELIO_BIN", repo::root().join(target).join(build.folder()).join("helio"))
         .env("HELIO_ROUNDS", options.rounds.to_string());
     Ok(command)
-}
-
-fn doc(_: &Options) -> Result<Command, String> {
-    let mut command = cargo("doc --workspace --no-deps --document-private-items");
-    command.env("RUSTDOCFLAGS", "-D warnings");
-    Ok(command)
-}
-
-fn has_deny() -> Result<(), &'static str> {
-    let asked = cargo("deny --version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    match asked {
-        Ok(status) if status.success() => Ok(()),
-        _ => Err("cargo-deny is not installed; `cargo install cargo-deny` brings it"),
-    }
 }
 
 #[cfg(test)]
@@ -244,23 +246,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_budgets_of_each_turn_leave_time_to_a_slow_machine() {
-        for turn in Turn::EVERY {
-            let parts = PARTS.iter().filter(|part| part.turns.contains(&turn));
-            let sum: Duration = parts.map(|part| part.budget).sum();
-            assert!(sum * 3 <= ALL * 2, "{turn:?} takes {sum:?}, of {ALL:?}");
-        }
+    fn the_budgets_leave_time_to_a_slow_machine() {
+        let sum: Duration = PARTS.iter().map(|part| part.budget).sum();
+        assert!(sum * 6 <= ALL * 5, "all parts take {sum:?}, of {ALL:?}");
     }
 
     #[test]
-    fn every_end_to_end_test_has_a_turn() {
+    fn every_end_to_end_test_is_in_one_part() {
         let every = tests_of(|package| package == END_TO_END).expect("cargo knows them");
-        let [first, second] = Turn::END_TO_END.map(|turn| turn.choose(&every));
-        assert!(every.iter().all(|test| first.contains(test) || second.contains(test)));
-        let both: Vec<&String> = first.iter().filter(|test| second.contains(test)).collect();
-        assert_eq!(both, [EVERY_TURN]);
-        assert!(SHIPPED.iter().all(|test| second.iter().any(|it| it == test)));
-        assert!(Turn::Simulated.choose(&every).is_empty());
+        let [first, second] = [Build::Asserted, Build::Shipped].map(|build| build.choose(&every));
+        assert_eq!(first.len() + second.len(), every.len());
+        assert!(!first.is_empty() && second == SHIPPED);
+    }
+
+    #[test]
+    fn a_part_that_serves_another_stands_before_it_and_has_its_turns() {
+        for (at, part) in PARTS.iter().enumerate() {
+            let Some(served) = part.serves else { continue };
+            let other = PARTS[at..].iter().find(|other| other.name == served).expect("behind it");
+            assert_eq!(part.turns, other.turns);
+        }
     }
 
     #[test]

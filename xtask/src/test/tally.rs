@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Counting what the tests say of themselves, and the table at the end.
 
+use super::parts::Part;
+use super::slow::Failures;
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -8,18 +10,31 @@ use std::time::Duration;
 const SKIP: &str = "skipped: needs ";
 
 /// Tests counted in one part's output.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub(super) struct Tally {
     passed: u64,
     failed: u64,
     ignored: u64,
     /// What each test that skipped itself lacks.
     lacking: Vec<String>,
+    pub(super) failures: Failures,
 }
 
 impl Tally {
+    /// Of tests that were counted otherwise.
+    pub(super) fn of(passed: u64, failed: u64) -> Self {
+        Self { passed, failed, ..Self::default() }
+    }
+
+    /// What tests lack that is not in this list.
+    pub(super) fn lacks_more_than(&self, known: &[&str]) -> Option<&str> {
+        let unknown = |what: &&String| !known.contains(&what.as_str());
+        self.lacking.iter().find(unknown).map(String::as_str)
+    }
+
     /// Takes in one line of output.
     pub(super) fn read(&mut self, line: &str) {
+        self.failures.read(line);
         if let Some((_, what)) = line.split_once(SKIP) {
             self.lacking.push(what.trim().to_owned());
         }
@@ -30,7 +45,10 @@ impl Tally {
             {
                 match word {
                     "passed" => self.passed += number,
-                    "failed" => self.failed += number,
+                    "failed" => {
+                        self.failed += number;
+                        self.failures.add(number);
+                    }
                     "ignored" => self.ignored += number,
                     _ => {}
                 }
@@ -47,6 +65,8 @@ impl Tally {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Passed,
+    /// Only by tests that were slow, and are repeated.
+    Slow,
     Failed(String),
     Skipped(String),
 }
@@ -61,6 +81,12 @@ pub(super) struct Row {
 }
 
 impl Row {
+    /// Of a part that counted no tests.
+    pub(super) fn without_tests(part: &Part, took: Duration, outcome: Outcome) -> Self {
+        let (name, budget, tally) = (part.name, part.budget, Tally::default());
+        Self { name, took, budget, outcome, tally }
+    }
+
     /// Passed, failed, skipped: the part's tests where it has any, else the part itself as one.
     fn counts(&self) -> [u64; 3] {
         let tally = &self.tally;
@@ -68,6 +94,8 @@ impl Row {
         let mut counts =
             [tally.passed.saturating_sub(skipped), tally.failed, tally.ignored + skipped];
         match self.outcome {
+            // They are counted where they are repeated.
+            Outcome::Slow => counts[1] = 0,
             Outcome::Passed if !tally.counted_any() => counts[0] += 1,
             // It failed otherwise than by a test: it did not compile, or took too long.
             Outcome::Failed(_) if tally.failed == 0 => counts[1] += 1,
@@ -87,6 +115,7 @@ impl Row {
         };
         match &self.outcome {
             Outcome::Passed => format!("passed{tests}"),
+            Outcome::Slow => format!("passed, but for {} slow tests{tests}", self.tally.failed),
             Outcome::Failed(why) => format!("FAILED ({why}){tests}"),
             Outcome::Skipped(why) => format!("skipped ({why})"),
         }

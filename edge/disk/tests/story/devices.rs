@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Block devices as members: loop devices, where the user may make them.
 
-use crate::common::{Desk, Loop, file_of, folder, open, options, refused};
+use crate::common::{Desk, Loop, file_of, folder, open, options, refused, say_skipped};
 use helio_disk::{MemberIdentity, OpenOptions, Refusal, StoreKind};
 use helio_driver::Linux;
 use helio_units::{Bytes, Extent};
@@ -68,8 +68,7 @@ fn a_mounted_device_is_refused_with_the_place_it_is_mounted_at() {
         done.is_ok_and(|out| out.status.success())
     };
     if !run("mkfs.ext4", &[Path::new("-q"), &device.0]) || !run("mount", &[&device.0, &point]) {
-        println!("skipped: no file system can be made or mounted here");
-        return;
+        return say_skipped("a file system that can be made and mounted");
     }
     let error = refused(&device.0, &options(SIZE));
     assert!(run("umount", &[&point]), "the mount is ours to undo");
@@ -130,8 +129,7 @@ fn a_partition_overlaps_its_disk_and_not_its_neighbour() {
         out.is_ok_and(|status| status.success())
     };
     if !add("1", "2048") || !add("2", "16384") {
-        println!("skipped: no partitions can be made here");
-        return;
+        return say_skipped("partitions of loop devices");
     }
     let part = |number: u32| format!("{}p{number}", device.0.display());
     let identity =

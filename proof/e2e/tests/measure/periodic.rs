@@ -200,7 +200,7 @@ fn serve(scratch: &TempDir, folder: &Path) -> (Server, std::net::SocketAddr) {
 fn periodic_beside_rsync() {
     let _alone = alone();
     if !have("rsync") {
-        return helio_testkit::say_skipped("rsync is not installed");
+        return helio_testkit::say_skipped("rsync");
     }
     let mut dice = Dice::of_test("periodic_beside_rsync");
     let (_, hot) = setting();
