@@ -35,7 +35,7 @@ pub mod code {
 
     /// Every code a daemon may send, with the HTTP status it travels with and what it means. A client that meets
     /// another one treats it as "refused".
-    pub const ALL: [(&str, &str); 109] = [
+    pub const ALL: [(&str, &str); 110] = [
         (BAD_REQUEST, "the request cannot be read"),
         (UNKNOWN_GROUP, "no group of that name is configured on this node"),
         ("unknown-volume", "the group has no volume of that name"),
@@ -146,6 +146,10 @@ pub mod code {
         ("member-late", "operations from before the removal of the member have not completed"),
         ("last-member", "no other member holds all of the volume"),
         ("not-full", "the member does not hold all of the volume"),
+        (
+            "not-whole",
+            "the members hold something else than clients read: a restore or a merge is under way, or no member has everything",
+        ),
         ("no-bitmap", "the metadata has no bitmap of the member"),
         (
             "no-identity",

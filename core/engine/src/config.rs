@@ -193,7 +193,7 @@ impl Config {
     }
 
     /// The group's volumes.
-    pub(crate) fn indices(&self) -> impl Iterator<Item = VolumeIndex> + Clone + use<> {
+    pub fn indices(&self) -> impl Iterator<Item = VolumeIndex> + Clone + use<> {
         (0..self.volumes.len() as u16).map(VolumeIndex)
     }
 

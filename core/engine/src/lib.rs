@@ -68,6 +68,7 @@ pub use show::status::{
     CursorStatus, LinkState, LinkStatus, QueueStatus, SafeCopyStatus, Status, Words,
 };
 pub use show::view::View;
+pub use show::whole::NotWhole;
 pub use stream::ack::AckProof;
 pub use stream::queue::BoundSource;
 pub use stream::times::{AnswerTimes, TimesStatus};

@@ -80,7 +80,7 @@ pub(crate) fn losing(group: &Group, now: WallTime) -> Result<Losing, Refusal> {
         "they are saved first, without blocks of zeros; the copy of {node} is of generation {}{began}",
         stake.generation
     );
-    Ok(losing_of(group, stake, (&intro, &outro), now))
+    losing_of(group, stake, (&intro, &outro), now)
 }
 
 /// When the node began its generation. It may have had its peer then, and for long after.
@@ -95,25 +95,26 @@ fn ago(at: WallTime, now: WallTime) -> Duration {
     Duration::from_millis(now.0.saturating_sub(at.0))
 }
 
-/// What a stake comes to, `intro` and `outro` being the words around its size.
+/// What a stake comes to, `intro` and `outro` being the words around its size. Refused while members hold something else than what
+/// clients read: that would be saved, and what they read discarded.
 pub(super) fn losing_of(
     group: &Group,
     stake: Stake,
     (intro, outro): (&str, &str),
     now: WallTime,
-) -> Losing {
+) -> Result<Losing, Refusal> {
     let Stake { generation, since, differing } = stake;
-    let part = |(volume, n)| {
+    let part = |(volume, n)| -> Result<Part, Refusal> {
         let volume: &super::VolumePlan = volume;
         let here = differing.iter().filter(|(index, _)| *index == VolumeIndex(n));
-        Part {
+        Ok(Part {
             volume: volume.name.clone(),
-            member: PathBuf::from(group.first_full(VolumeIndex(n)).map_or("", |m| m.path.as_str())),
+            member: PathBuf::from(&group.settled(VolumeIndex(n))?.path),
             size: volume.size,
             regions: here.map(|(_, extent)| *extent).collect(),
-        }
+        })
     };
-    let parts: Vec<Part> = group.volumes.iter().zip(0..).map(part).collect();
+    let parts = group.volumes.iter().zip(0..).map(part).collect::<Result<Vec<Part>, _>>()?;
     let bytes = differing.iter().fold(Bytes::ZERO, |sum, (_, e)| sum + Bytes(e.length));
     let since = since.map(|at| (at, ago(at, now)));
     let regions = differing.len();
@@ -129,5 +130,5 @@ pub(super) fn losing_of(
         last_contact_ms: None,
         text,
     };
-    Losing { generation, stake, parts }
+    Ok(Losing { generation, stake, parts })
 }

@@ -113,6 +113,14 @@ impl<D: Driver> Shard<D> {
                 ),
             ));
         }
+        let mut volumes = group.config.indices();
+        let not_whole =
+            volumes.find_map(|at| Some((at, group.engine.view().whole_member(at).err()?)));
+        if let Some((at, why)) = not_whole.filter(|_| !force) {
+            let Refusal { code, text, hint, retry } = why.refusal(at, &group.config);
+            let hint = format!("{hint}; or repeat with --force: the data is then unusable");
+            return Err(Refusal { code, text, hint, retry });
+        }
         let status = group.engine.view().status(now);
         let follows = words.role == Role::Secondary && group.engine.view().peer_serves();
         let fault = status

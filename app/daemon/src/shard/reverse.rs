@@ -18,7 +18,7 @@ impl<D: Driver> Shard<D> {
             "writes there that exist only on {node} are saved first, without blocks of zeros, and then discarded"
         );
         let now = self.clock.wall_now();
-        let losing = losing_of(group, stake, (&intro, &outro), now);
+        let losing = losing_of(group, stake, (&intro, &outro), now)?;
         self.refuse_in_use(index)?;
         Ok(losing)
     }

@@ -12,6 +12,7 @@ mod report;
 pub(crate) mod status;
 pub(crate) mod verdict;
 pub(crate) mod view;
+pub(crate) mod whole;
 
 use crate::event::Event;
 use alloc::string::String;

@@ -30,3 +30,4 @@ mod snapshot_automatic;
 mod snapshot_exported;
 mod snapshot_frozen;
 mod snapshot_restored;
+mod whole;

@@ -10,7 +10,7 @@ use helio_engine::{CommandId, Done, Duty, Leg, MergeRecord, Refusal, SetOp};
 use helio_format::members::{CopyHealth, DiskMark, MEMBERS_MAX, VolumeEntries, VolumeMembers};
 use helio_ledger::{Ledger, MapOwner};
 use helio_shadow::REGION;
-use helio_units::{Bytes, MemberIndex, VolumeIndex};
+use helio_units::{MemberIndex, VolumeIndex};
 
 /// A volume has as many members as it can have.
 pub(crate) fn many(group: &str, volume: &str) -> Refusal {
@@ -332,17 +332,19 @@ impl Group {
             return Err(Refusal::new("unknown-member", text, hint));
         };
         self.has_another(at)?;
-        let set = self.engine.view().set_status(at);
-        let is_whole = set.is_some_and(|set| {
-            let duty = set.members[number].map(|member| member.duty);
-            duty == Some(Duty::Full) && set.unmerged == Bytes::ZERO
-        });
-        if how == Removal::ForBackup && !is_whole {
+        let view = self.engine.view();
+        let duty = view.set_status(at).and_then(|set| Some(set.members[number]?.duty));
+        if how == Removal::ForBackup && duty != Some(Duty::Full) {
             let text = format!("{path} does not hold all of {}/{}", self.name, volume.name);
             let hint = format!("wait until `helio status {}` shows it as full", self.name);
             return Err(Refusal::new("not-full", text, hint));
         }
-        if how == Removal::ForBackup && !self.engine.view().words().consistent {
+        if how == Removal::ForBackup
+            && let Err(why) = view.whole_member(at)
+        {
+            return Err(why.refusal(at, &self.config));
+        }
+        if how == Removal::ForBackup && !view.words().consistent {
             let text = format!("the copy of {} on {} is inconsistent", self.name, self.config.node);
             let hint = format!("wait until `helio status {}` shows it as consistent", self.name);
             return Err(Refusal::new("not-consistent", text, hint));

@@ -10,9 +10,11 @@ use crate::shard::plan::MemberPlan;
 use crate::shard::token::{Kind, token};
 use helio_disk::{Member, StoreError};
 use helio_driver::{Buffer, Driver, Op, Outcome, Pool, Shared};
-use helio_engine::{Duty, Event, Leg, ReadAs, Run, StoreFault, StoreOp, StoreOutcome};
+use helio_engine::{
+    Duty, Event, Leg, NotWhole, ReadAs, Refusal, Run, StoreFault, StoreOp, StoreOutcome,
+};
 use helio_plant::{Plant, planted};
-use helio_units::{Bytes, Extent, IoId, MemberState, Moment, Payload, VolumeIndex};
+use helio_units::{Bytes, Extent, IoId, MemberIndex, MemberState, Moment, Payload, VolumeIndex};
 use std::collections::BTreeSet;
 
 /// Until when a stop waits for something; none if it does not wait, or no longer.
@@ -121,21 +123,27 @@ impl Group {
         self.volumes[usize::from(leg.volume.0)].member(leg.member)?.store()
     }
 
-    /// The first member that holds all of a volume, and is open. None while members may differ, and while a part of what was restored is
-    /// to be written still.
+    /// The first member that holds what clients of a volume read, and is open. None also while it has regions that nothing wrote or read
+    /// yet: a read of layers makes the members equal there.
     pub(crate) fn readable(&self, volume: VolumeIndex) -> Option<&MemberPlan> {
-        let set = self.engine.view().set_status(volume)?;
-        let is_merged = set.unmerged == Bytes::ZERO && set.blank == Bytes::ZERO;
-        let is_put_back = !self.engine.view().is_rolling_back();
-        self.first_full(volume).filter(|_| is_merged && is_put_back)
+        let view = self.engine.view();
+        let has_blank = view.set_status(volume).is_some_and(|set| set.blank > Bytes::ZERO);
+        let whole = view.whole_member(volume).ok().filter(|_| !has_blank)?;
+        self.member(volume, whole)
     }
 
-    /// The first member that holds all of a volume.
-    pub(crate) fn first_full(&self, volume: VolumeIndex) -> Option<&MemberPlan> {
-        let set = self.engine.view().set_status(volume)?;
-        let full = |at: &usize| set.members[*at].is_some_and(|member| member.duty == Duty::Full);
-        let first = (0..set.members.len()).find(full)?;
-        self.volumes[usize::from(volume.0)].members[first].as_ref()
+    /// The first full member of a volume, with all that this node has of it.
+    ///
+    /// # Errors
+    /// The members hold something else than what clients read.
+    pub(crate) fn settled(&self, volume: VolumeIndex) -> Result<&MemberPlan, Refusal> {
+        let refused = |why: NotWhole| why.refusal(volume, &self.config);
+        let first = self.engine.view().settled_member(volume).map_err(refused)?;
+        self.member(volume, first).ok_or_else(|| refused(NotWhole::NoFullMember))
+    }
+
+    fn member(&self, volume: VolumeIndex, member: MemberIndex) -> Option<&MemberPlan> {
+        self.volumes[usize::from(volume.0)].members[usize::from(member.0)].as_ref()
     }
 
     /// The slots of operations on members.

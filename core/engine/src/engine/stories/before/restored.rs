@@ -3,6 +3,8 @@
 
 use super::named::{holding, name};
 use super::*;
+use crate::show::whole::NotWhole;
+use helio_units::MemberIndex;
 
 fn restore(text: &str) -> Command {
     Command::RestoreSnapshot(name(text))
@@ -48,6 +50,21 @@ fn a_restore_counts_once_marks_and_a_generation_of_its_own_are_durable() {
     let stages = desk.stages(PoolOutcome::Done);
     assert_eq!(stages, [CopyStage::Held, CopyStage::Rollback(CopyNumber(1))]);
     assert!(desk.engine.view().is_rolling_back() && desk.refused.is_empty());
+}
+
+#[test]
+fn no_disk_is_shipped_while_a_part_of_a_restore_is_on_no_member() {
+    let mut desk = Desk::rolling_back();
+    let whole =
+        |desk: &Desk| desk.engine.view().whole_member(VolumeIndex(0)).map_err(NotWhole::label);
+    assert_eq!(whole(&desk), Ok(MemberIndex(0)), "it has not begun");
+    assert_eq!(desk.store(StoreOutcome::Done), StoreOp::Flush);
+    desk.save();
+    desk.save();
+    desk.stages(PoolOutcome::Done);
+    assert_eq!(whole(&desk), Err("restoring"));
+    desk.command(Command::SeedBegin { at: 7 });
+    assert_eq!(desk.refused, ["not-whole"]);
 }
 
 #[test]

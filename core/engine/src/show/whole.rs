@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Whether a member of a volume holds what its clients read. Only then may anything beside the layers hand out its bytes, or take them for
+//! the volume's: a disk that is given back, shipped, kept as a backup, or saved before it is overwritten.
+//!
+//! | label | why it does not | what ends that |
+//! |---|---|---|
+//! | `restoring` | a part of a restored snapshot is written to no member yet | it is written in the background |
+//! | `unmerged` | full members may differ | they are merged in the background |
+//! | `no-full-member` | no member has everything | a copy from the peer |
+//! | `lacking` | some regions are only on the peer | they are copied back |
+//!
+//! Regions of a volume with `blank` that nothing ever wrote or read are no reason: what a member holds there counts from the first use on.
+
+use crate::config::Config;
+use crate::refusal::Refusal;
+use crate::show::view::View;
+use alloc::format;
+use helio_stack::{Duty, StoreFault};
+use helio_units::{Bytes, MemberIndex, VolumeIndex};
+
+/// Why no member of a volume holds what its clients read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotWhole {
+    /// So many bytes of a restored snapshot are to be written still. With a fault they are not before the process starts again.
+    Restoring(Bytes, Option<StoreFault>),
+    /// Full members may differ in so many bytes.
+    Unmerged(Bytes),
+    /// No member is full.
+    NoFullMember,
+    /// Some regions are only on the peer.
+    Lacking,
+}
+
+impl NotWhole {
+    /// The word for it, as in the table above.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Restoring(..) => "restoring",
+            Self::Unmerged(_) => "unmerged",
+            Self::NoFullMember => "no-full-member",
+            Self::Lacking => "lacking",
+        }
+    }
+
+    /// Why a command does not use the members of that volume.
+    #[must_use]
+    pub fn refusal(self, volume: VolumeIndex, config: &Config) -> Refusal {
+        let Config { group, node, .. } = config;
+        let name = config.name_of(volume);
+        let held = "a `copies-at-once` or `copy-priority` of 0 delays that";
+        let (why, hint) = match self {
+            Self::Restoring(left, None) => (
+                format!("{left} of a restored snapshot are not written to the members yet"),
+                format!("wait until `helio status {group}` shows no restore, then repeat; {held}"),
+            ),
+            Self::Restoring(left, Some(fault)) => (
+                format!("{left} of a restored snapshot cannot be written to the members: {fault}"),
+                format!(
+                    "repair the disks of the volumes and of the before-image file, then restart the daemon of {node}"
+                ),
+            ),
+            Self::Unmerged(left) => (
+                format!("its full members may differ in {left}"),
+                format!(
+                    "wait until `helio status {group}` shows nothing to merge, then repeat; {held}"
+                ),
+            ),
+            Self::NoFullMember => (
+                "no member has everything".into(),
+                format!("wait until `helio status {group}` shows a full member"),
+            ),
+            Self::Lacking => (
+                format!("some regions are only on {}", config.peer),
+                format!("wait until `helio status {group}` shows the copy as complete"),
+            ),
+        };
+        let text =
+            format!("the members of {group}/{name} do not hold what its clients read: {why}");
+        let passes = matches!(self, Self::Restoring(_, None) | Self::Unmerged(_));
+        Refusal { retry: passes, ..Refusal::new("not-whole", text, hint) }
+    }
+}
+
+impl View<'_> {
+    /// The first full member of a volume, once all full members hold the same and layers hold nothing back. It may still lack regions
+    /// that are only on the peer.
+    ///
+    /// # Errors
+    /// What is missing for that.
+    pub fn settled_member(&self, volume: VolumeIndex) -> Result<MemberIndex, NotWhole> {
+        if let Some(rollback) = self.local.rollback() {
+            return Err(NotWhole::Restoring(rollback.left, rollback.failed));
+        }
+        // Without a set there is one member, which has everything.
+        let Some(set) = self.local.set_status(volume) else { return Ok(MemberIndex(0)) };
+        if set.unmerged > Bytes::ZERO {
+            return Err(NotWhole::Unmerged(set.unmerged));
+        }
+        let mut members = (0..).map(MemberIndex).zip(&set.members);
+        let full = members.find(|(_, it)| it.is_some_and(|member| member.duty == Duty::Full));
+        full.map(|(member, _)| member).ok_or(NotWhole::NoFullMember)
+    }
+
+    /// The first member that holds what clients of the volume read.
+    ///
+    /// # Errors
+    /// Why none does.
+    pub fn whole_member(&self, volume: VolumeIndex) -> Result<MemberIndex, NotWhole> {
+        let member = self.settled_member(volume)?;
+        if self.lacks_regions() { Err(NotWhole::Lacking) } else { Ok(member) }
+    }
+
+    /// Refuses a command that takes the bytes of members for those of the volumes.
+    pub(crate) fn refuse_not_whole(&self) -> Result<(), Refusal> {
+        let config = self.turn.config();
+        config.indices().try_for_each(|volume| {
+            self.whole_member(volume).map(|_| ()).map_err(|why| why.refusal(volume, config))
+        })
+    }
+}
