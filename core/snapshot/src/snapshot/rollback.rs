@@ -145,11 +145,14 @@ impl Snapshot {
         goes && matches!(self.work, Work::Idle) && self.flushes.is_none()
     }
 
-    /// The same of what no operation waits for.
+    /// The same of what no operation waits for. It needs no permission if something waits for its end: changes that lack room, or what is
+    /// asked of the copies, as the safe copy of a resync.
     pub(super) fn can_roll_back(&self) -> bool {
         let short = self.rollbacks.now().is_some_and(Rollback::is_short);
+        let is_awaited = short || matches!(self.task, Task::Asked(_));
         self.may_roll_back()
-            && (short || self.rollback_volume().is_some_and(|it| self.rollbacks.is_permitted(it)))
+            && (is_awaited
+                || self.rollback_volume().is_some_and(|it| self.rollbacks.is_permitted(it)))
     }
 
     /// In which volume it goes on.

@@ -33,7 +33,9 @@ fn restore_that_waits(pair: &Pair, dice: &Dice) -> Vec<u8> {
     let book = Arc::new(Book::new(dice.seed()));
     Load { count: Some(500), ..Load::PLAIN }.run(pair, "paris", &dice.fork(1), &book);
     pair.helio("paris", &["snapshot", "create", "db@one"]).expect_success();
-    eventually(PATIENCE, "the snapshot", || (names(pair, "paris") == ["one"]).then_some(()));
+    eventually(PATIENCE, "the snapshot", || {
+        names(pair, "paris").contains(&"one".to_owned()).then_some(())
+    });
     let expected = exported(pair, "paris", "data");
     Load { count: Some(500), ..Load::PLAIN }.run(pair, "paris", &dice.fork(2), &book);
     apply(pair, GOES_ON, WAITS);
@@ -76,6 +78,20 @@ fn a_disk_is_given_back_only_with_all_of_a_restore_on_it() {
     let member = pair.member("paris", "data");
     pair.helio("paris", &["release", "db", "--yes"]).expect_success();
     assert!(bytes(&member) == expected, "what clients read");
+}
+
+#[test]
+fn what_is_asked_of_the_snapshots_ends_a_restore_that_waits() {
+    require!("qemu-img");
+    let dice = Dice::of_test("what_is_asked_of_the_snapshots_ends_a_restore_that_waits");
+    let pair =
+        Plan::new("db").only("paris").volume("data", SIZE).node_line("paris", GOES_ON).start();
+    pair.helio("paris", &["promote", "db"]).expect_success();
+    pair.helio("paris", &["snapshot", "create", "db@zero"]).expect_success();
+    let expected = restore_that_waits(&pair, &dice);
+    pair.helio("paris", &["snapshot", "delete", "db@zero", "--yes"]).expect_success();
+    wait(&pair, "paris", "the end of the restore", |status| status["restoring"].is_null());
+    assert!(member_bytes(&pair, "paris") == expected, "all of it is written");
 }
 
 #[test]
