@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The project's chores: `cargo xtask test`, `ready`, `tidy`, `sim`, `fuzz`, `vm`, `uml`.
+//! The project's chores: `cargo xtask test`, `ready`, `tidy`, `guard`, `sim`, `fuzz`, `vm`, `uml`.
 //!
 //! Knows how the house is checked; knows nothing of what it does, and uses no crate of it.
 
 mod fuzz;
+mod guard;
 mod guest;
 mod ready;
 mod repo;
@@ -29,6 +30,10 @@ The project's chores.
       --last                 instead, the last tree that passed, and the commits since
       --quick                instead, what fails most often: tidy, fmt, clippy, doc, generated files, lists
   cargo xtask tidy           the rules of the house (HACKING.md says which)
+  cargo xtask guard          instructions, allocations and calls of a write, and of operations of the drivers, compared
+                             with proof/guard/numbers.txt: 2 % more or less fails. Needs valgrind
+      --accept REASON        writes the numbers of this build into that file instead, with the reason
+      --base                 compares with the commit that set the numbers, measured on this machine
   cargo xtask sim [ARGS…]    the simulator, in release: `cargo xtask sim -- --help`
       --record               counts the walk in proof/sim/walked.txt (with --daemon: proof/whole/), if every promise held
       --daemon               instead, the whole program: `cargo xtask sim --daemon --help`
@@ -49,6 +54,7 @@ fn main() -> ExitCode {
             "test" => test::run(rest),
             "ready" => ready::run(rest),
             "tidy" => tidy::run(rest),
+            "guard" => guard::run(rest),
             "sim" => sim::run(rest),
             "fuzz" => fuzz::run(rest),
             "vm" => guest::vm(rest),
