@@ -2,7 +2,7 @@
 //! The command lines of IBM's HADR simulator, and what it prints.
 
 use crate::common::*;
-use helio_testkit::{Group, TempDir, Told, eventually, free_port, helio, helio_binary};
+use helio_testkit::{Group, TempDir, Told, eventually, free_port, helio, helio_binary, received};
 use rustix::process::Signal;
 use std::io::Read;
 use std::process::{Command, Stdio};
@@ -137,9 +137,9 @@ fn sigint_on_the_primary_ends_the_run_and_both_sides_print() {
         }
         String::from_utf8_lossy(&text).into_owned()
     });
-    heard.recv_timeout(Duration::from_secs(30)).expect("a flush is acknowledged");
+    received(&heard, Duration::from_secs(30), "an acknowledged flush");
     primary.signal(Signal::INT);
-    let status = primary.wait(Duration::from_secs(30)).expect("it ends");
+    let status = primary.wait_end(Duration::from_secs(30), "the primary");
     assert!(status.success(), "{status}");
     let primary = reader.join().expect("it was read");
     let standby = standby.join().expect("it ran").expect_success();
@@ -201,7 +201,7 @@ fn an_end_that_nobody_calls_ends_on_a_signal() {
         std::net::TcpStream::connect(&address).ok()
     });
     primary.signal(Signal::INT);
-    let status = primary.wait(Duration::from_secs(20)).expect("it ends");
+    let status = primary.wait_end(Duration::from_secs(20), "the primary");
     assert_eq!(status.code(), Some(1));
 }
 
