@@ -197,7 +197,6 @@ fn median(mut rates: Vec<f64>) -> Option<f64> {
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicBool, Ordering};
-    use std::time::Instant;
 
     fn test(folder: &std::path::Path) -> CopyTest {
         CopyTest {

@@ -10,7 +10,6 @@ use std::fs::OpenOptions as Std;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
-use std::time::{Duration, Instant};
 
 /// A folder under the build's own, where direct I/O works if it does for the build.
 pub(crate) fn folder() -> tempfile::TempDir {

@@ -8,7 +8,6 @@ use helio_units::{Bytes, Extent};
 use std::path::Path;
 use std::process::Command;
 use std::thread;
-use std::time::{Duration, Instant};
 
 const SIZE: Bytes = Bytes::mib(16);
 

@@ -2,7 +2,7 @@
 //! Files through the driver, for real.
 
 use super::desk;
-use crate::common::{Desk, PATIENCE, scratch, scratch_direct};
+use crate::common::{Desk, scratch, scratch_direct};
 use helio_driver::{Buffer, Cause, DriverOptions, Errno, File, Op, OpError, Outcome, Piece, Token};
 use helio_units::{Bytes, Extent};
 use std::os::unix::fs::FileExt;

@@ -2,7 +2,7 @@
 //! Sockets, wakers and time-outs through the driver, for real.
 
 use super::desk;
-use crate::common::{Desk, PATIENCE, scratch};
+use crate::common::{Desk, scratch};
 use helio_driver::{
     Accepted, Address, Buffer, Cause, DriverOptions, Errno, Linux, Machine, Op, Outcome, Piece,
     Socket,
