@@ -394,7 +394,7 @@ mod tests {
     fn a_hook_is_told_its_facts_and_its_exit_code_is_heard() {
         let facts = "test \"$HELIO_GROUP $HELIO_NODE $HELIO_PEER $HELIO_EVENT $HELIO_STATE $HELIO_SNAPSHOT $HELIO_CHANGE $HELIO_WHY\" = \
                      'db paris lyon fence logging nightly begin lag' && exit 7; exit 1";
-        assert_eq!(run(facts, Duration::from_secs(20)), Ended::Code(7));
+        assert_eq!(run(facts, Duration::from_secs(600)), Ended::Code(7));
     }
 
     #[test]

@@ -407,7 +407,7 @@ mod tests {
     fn a_standby_that_is_sent_away_says_why_once_and_calls_again() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let at = listener.local_addr().expect("its address");
-        let patience = Duration::from_secs(60);
+        let patience = Duration::from_secs(600);
         let (callers, ask) = (None, Ask::default());
         let place =
             Place { local: at, remote: at, callers, bind: false, patience, ask, keys: None };

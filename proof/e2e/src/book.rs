@@ -7,8 +7,9 @@
 use crate::image::Image;
 use crate::stamp;
 use helio_nbd::ServerError;
+use helio_testkit::eventually_from;
 use std::collections::BTreeSet;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// One write.
@@ -40,7 +41,6 @@ impl Pages {
 pub struct Book {
     run: u64,
     pages: Mutex<Pages>,
-    answer: Condvar,
 }
 
 /// Which writes must be there.
@@ -69,7 +69,7 @@ impl Book {
     /// An empty book; `run` marks its blocks.
     #[must_use]
     pub fn new(run: u64) -> Self {
-        Self { run, pages: Mutex::default(), answer: Condvar::new() }
+        Self { run, pages: Mutex::default() }
     }
 
     /// What marks its blocks.
@@ -104,7 +104,6 @@ impl Book {
             }
             Err(why) => pages.failed.push(why),
         }
-        self.answer.notify_all();
     }
 
     /// How many writes were submitted: the mark behind which the next ones are.
@@ -134,19 +133,16 @@ impl Book {
     /// Waits until so many more writes were answered well.
     ///
     /// # Panics
-    /// Where that takes longer than `limit`.
+    /// As SLOW if that takes longer than `limit`.
     #[track_caller]
     pub fn wait_for(&self, more: u64, limit: Duration) {
-        let pages = self.pages();
-        let goal = pages.answered + more;
-        let waited = self.answer.wait_timeout_while(pages, limit, |pages| pages.answered < goal);
-        let (pages, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
-        assert!(
-            !timeout.timed_out(),
-            "waited {limit:?} for answers: {} of {goal} came, failed: {:?}",
-            pages.answered,
-            pages.failed
-        );
+        let goal = self.count() + more;
+        eventually_from(limit, "answers", || {
+            let pages = self.pages();
+            let Pages { answered, failed, .. } = &*pages;
+            let seen = || format!("{answered} of {goal} came, failed: {failed:?}");
+            if *answered < goal { Err(seen()) } else { Ok(()) }
+        });
     }
 
     /// Holds an image against the writes behind the mark, `before` being the image at the mark.

@@ -4,7 +4,7 @@
 use crate::book::Book;
 use crate::stamp::BLOCK;
 use helio_nbd::{Client, ClientError, ClientReceiver, ClientSender, Cookie};
-use helio_testkit::{Dice, Pair};
+use helio_testkit::{Dice, Pair, received};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -150,10 +150,8 @@ impl Writers {
     fn ends(&mut self) -> Vec<Result<(), ClientError>> {
         let mut ends = Vec::new();
         while self.running > 0 {
-            match self.ended.recv_timeout(PATIENCE) {
-                Ok(end) => ends.push(end),
-                Err(why) => panic!("{} connections still wait for answers: {why}", self.running),
-            }
+            let what = format!("the end of {} connections", self.running);
+            ends.push(received(&self.ended, PATIENCE, &what));
             self.running -= 1;
         }
         ends

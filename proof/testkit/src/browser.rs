@@ -2,6 +2,8 @@
 //! Debian's Chromium: what a person sees of a page, and what they do on it. It is driven by `app/web/page/test/browser.mjs`.
 
 use crate::process::Group;
+use crate::program::{Told, run_within};
+use crate::wait::slow;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -22,6 +24,23 @@ pub struct Browser {
 /// The source of the page, with the driver and what it needs.
 pub(crate) fn page() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../app/web/page")
+}
+
+/// What `all.test.mjs` prints if tests failed, and each because a wait reached its limit.
+const ALL_LATE: &str = "every failed test waited in vain";
+
+/// Runs the page's own tests. A test that does so requires `node`, `npm`, `chromium` and `playwright-core`.
+///
+/// # Panics
+/// As SLOW if they take longer than `limit`, or if a wait reached its limit in each test that failed.
+#[must_use]
+#[track_caller]
+pub fn page_tests(limit: Duration) -> Told {
+    let told = run_within(Command::new("npm").arg("test").current_dir(page()), limit);
+    if told.stdout.contains(ALL_LATE) {
+        slow(format_args!("{ALL_LATE}: {told}"));
+    }
+    told
 }
 
 impl Browser {
@@ -52,7 +71,11 @@ impl Browser {
             Ok(1..) => serde_json::from_str(&line).expect("the driver responds in JSON"),
             other => panic!("the browser is gone at {request}: {other:?}"),
         };
-        assert!(answer["ok"] == true, "{request}: {}", answer["why"].as_str().unwrap_or_default());
+        let why = answer["why"].as_str().unwrap_or_default();
+        if answer["late"] == true {
+            slow(format_args!("{request}: {why}"));
+        }
+        assert!(answer["ok"] == true, "{request}: {why}");
         answer["value"].clone()
     }
 
@@ -66,6 +89,9 @@ impl Browser {
     }
 
     /// Waits until the page shows all these texts.
+    ///
+    /// # Panics
+    /// As SLOW if it does not come to that, as all that follow.
     #[track_caller]
     pub fn see(&mut self, texts: &[&str]) {
         self.ask(&json!({"do": "see", "texts": texts}));

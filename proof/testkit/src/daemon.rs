@@ -3,7 +3,6 @@
 
 use crate::process::Group;
 use crate::program::{Told, helio_binary, run};
-use crate::wait::slow;
 use rustix::process::Signal;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -125,10 +124,7 @@ impl Daemon {
     /// As SLOW if it does not come within `limit`.
     #[track_caller]
     pub fn wait_exit(&mut self, limit: Duration) -> ExitStatus {
-        match self.group.wait(limit) {
-            Some(status) => status,
-            None => slow(format_args!("the daemon of {} still runs after {limit:?}", self.node)),
-        }
+        self.group.wait_end(limit, &format!("the daemon of {}", self.node))
     }
 
     /// Freezes it with SIGSTOP: its connections stay open and nothing answers.

@@ -34,10 +34,11 @@ mod scratch;
 mod small;
 mod store;
 mod terminal;
+mod timely;
 mod wait;
 mod wan;
 
-pub use browser::Browser;
+pub use browser::{Browser, page_tests};
 pub use config::Config;
 pub use daemon::Daemon;
 pub use dice::{Dice, drawn, first_seed, rounds, times, walk_share};
@@ -53,5 +54,6 @@ pub use store::{
     faulty_stores_possible,
 };
 pub use terminal::Terminal;
+pub use timely::{in_rate, received, timely};
 pub use wait::{eventually, eventually_from, in_time};
 pub use wan::{Side, Wan, in_namespace};

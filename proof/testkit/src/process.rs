@@ -80,6 +80,15 @@ impl Group {
         wait::within(limit, || self.ended())
     }
 
+    /// Waits for its end.
+    ///
+    /// # Panics
+    /// As SLOW if it does not come within `limit`: the message names `what` should end.
+    #[track_caller]
+    pub fn wait_end(&mut self, limit: Duration, what: &str) -> ExitStatus {
+        wait::eventually(limit, &format!("the end of {what}"), || self.ended())
+    }
+
     /// Kills the group with SIGKILL and collects the process: how it ended, if not by this.
     ///
     /// # Panics
@@ -152,7 +161,7 @@ mod tests {
     #[test]
     fn a_process_that_ends_by_itself_takes_along_what_it_started() {
         let (mut group, grandchild) = family("exit 7");
-        assert_eq!(group.wait(LONG).and_then(|status| status.code()), Some(7));
+        assert_eq!(group.wait_end(LONG, "the shell").code(), Some(7));
         gone(&grandchild);
         assert_eq!(group.kill().code(), Some(7), "it stays as it ended");
     }
@@ -162,7 +171,7 @@ mod tests {
         let (mut group, grandchild) = family("wait");
         drop(group.leash.stdin.take());
         gone(&grandchild);
-        assert!(group.wait(LONG).is_some());
+        group.wait_end(LONG, "the shell");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use crate::process::Group;
 use crate::program::helio_binary;
+use crate::timely::received;
 use crate::wait::slow;
 use rustix::process::Signal;
 use rustix::thread::{CapabilitySet, LinkNameSpaceType, capabilities, move_into_link_name_space};
@@ -122,13 +123,7 @@ impl Wan {
 
     #[track_caller]
     fn next(&self, what: &str) -> String {
-        match self.answers.recv_timeout(PATIENCE) {
-            Ok(said) => said,
-            Err(RecvTimeoutError::Timeout) => {
-                slow(format_args!("waited {PATIENCE:?} in vain for {what} of helio lab wan"))
-            }
-            Err(RecvTimeoutError::Disconnected) => panic!("helio lab wan ended before {what}"),
-        }
+        received(&self.answers, PATIENCE, &format!("{what} of helio lab wan"))
     }
 
     /// The address of an end.
@@ -201,10 +196,7 @@ impl Wan {
 
     #[track_caller]
     fn wait_end(&mut self) -> ExitStatus {
-        match self.group.wait(PATIENCE) {
-            Some(status) => status,
-            None => slow(format_args!("helio lab wan still runs after {PATIENCE:?}")),
-        }
+        self.group.wait_end(PATIENCE, "helio lab wan")
     }
 }
 

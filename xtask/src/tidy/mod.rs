@@ -3,6 +3,7 @@
 //! show it failing; only this file reads the repository.
 
 mod banned;
+mod clocks;
 mod cycles;
 mod errors;
 mod floors;
@@ -99,6 +100,7 @@ fn file(path: &Path, text: &str) -> Vec<Finding> {
             findings.extend(floors::check_source(&source));
             findings.extend(rooms::check(&source));
             findings.extend(banned::check(&source));
+            findings.extend(clocks::check(&source));
             findings.extend(length::check(&source));
             findings.extend(words::check(&source));
             findings.extend(errors::check(&source));

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A browser for the end-to-end tests, which are written in Rust: one JSON request a line on standard input, one JSON response a line
-// on standard output. `ok` is false if the page does not come to what was requested; `why` then says what it shows instead.
+// on standard output. `ok` is false if the page does not come to what was requested; `why` then says what it shows instead, and `late` is
+// true if a wait reached its limit.
 
 import { createInterface } from "node:readline";
-import { chromium } from "playwright-core";
+import { chromium, errors } from "playwright-core";
 
 const browser = await chromium.launch({
   executablePath: process.env.HELIO_CHROMIUM ?? "/usr/bin/chromium",
@@ -43,11 +44,12 @@ async function see({ texts = [], without = [], within = 30000 }) {
       wanted,
       { timeout: within, polling: 50 },
     );
-  } catch {
+  } catch (error) {
+    if (!(error instanceof errors.TimeoutError)) throw error;
     const shown = await text();
     const missing = texts.filter((one) => !shown.includes(one));
     const extra = without.filter((one) => shown.includes(one));
-    throw new Error(`missing ${JSON.stringify(missing)}, extra ${JSON.stringify(extra)}; the page shows:\n${shown}`);
+    throw new errors.TimeoutError(`missing ${JSON.stringify(missing)}, extra ${JSON.stringify(extra)}; the page shows:\n${shown}`);
   }
 }
 
@@ -75,7 +77,7 @@ for await (const line of createInterface({ input: process.stdin })) {
     const value = await actions[what](wish);
     response = { ok: true, value: value instanceof Uint8Array ? null : (value ?? null) };
   } catch (error) {
-    response = { ok: false, why: String(error.message ?? error) };
+    response = { ok: false, late: error instanceof errors.TimeoutError, why: String(error.message ?? error) };
   }
   process.stdout.write(`${JSON.stringify(response)}\n`);
 }

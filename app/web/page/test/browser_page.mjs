@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A browser with the page, and a fake pair behind it. Everything ends with the test, also if it fails.
-import { chromium } from "playwright-core";
+import { chromium, errors } from "playwright-core";
 import { Fake } from "./fake.mjs";
 import { Pair } from "./pair.mjs";
 
@@ -11,9 +11,22 @@ const WITHIN_MS = 20_000;
 /** The browser reports refused requests by itself; the page shows them. */
 const EXPECTED = /Failed to load resource: the server responded with a status of 4\d\d/;
 
+/** How often a test failed because a wait reached its limit, and how often for another reason. */
+export const failed = { late: 0, wrong: 0 };
+
+/** Counts how a part of a test fails. */
+const counted = (part) => async (test) => {
+  try {
+    await part(test);
+  } catch (error) {
+    failed[error instanceof errors.TimeoutError ? "late" : "wrong"] += 1;
+    throw error;
+  }
+};
+
 /** What `all.test.mjs` runs. */
 export const tests = [];
-export const test = (name, run) => void tests.push({ name, run });
+export const test = (name, run) => void tests.push({ name, run: counted(run) });
 
 /** The one browser, as a promise. */
 let browser = null;
@@ -42,11 +55,12 @@ export async function open(test, { pair = {}, width = 1280, height = 900, scheme
     if (["error", "warning"].includes(message.type()) && !EXPECTED.test(message.text())) problems.push(message.text());
   });
   page.on("pageerror", (error) => problems.push(String(error)));
-  test.after(async () => {
+  const end = async () => {
     await context.close();
     await fake.close();
     if (problems.length > 0) throw new Error(`the page logged: ${problems.join("\n")}`);
-  });
+  };
+  test.after(counted(end));
   await page.goto(fake.url);
   await page.getByText("live", { exact: true }).waitFor();
   return { page, fake, pair: fake.pair, problems };
@@ -70,7 +84,7 @@ export async function until(read, passes, what) {
     if (passes(last)) return last;
     await new Promise((done) => setTimeout(done, 10));
   } while (performance.now() < end);
-  throw new Error(`${what}: still ${JSON.stringify(last)}`);
+  throw new errors.TimeoutError(`${what}: still ${JSON.stringify(last)}`);
 }
 
 /** Waits until there are so many of these elements. */

@@ -3,10 +3,6 @@
 
 use helio_driver::{Completion, Driver, File, Op, Outcome, Token};
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
-
-/// Far longer than anything here takes: only a test that would hang runs into it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A driver that sorts completions by token.
 pub(crate) struct Desk {
@@ -26,15 +22,12 @@ impl Desk {
 
     /// Waits until the operation named `token` has ended.
     pub(crate) fn outcome(&mut self, token: u64) -> Outcome {
-        let until = Instant::now() + PATIENCE;
         loop {
             if let Some(outcome) = self.ended.remove(&token) {
                 return outcome;
             }
-            self.driver.wait(Some(PATIENCE), &mut self.out).expect("waiting works");
-            // A driver may wake up for nothing: what woke it was taken before.
-            let waits = !self.out.is_empty() || Instant::now() < until;
-            assert!(waits, "nothing ended while waiting for {token}");
+            // Without a limit: the test harness names a story that hangs, and a busy machine breaks none.
+            self.driver.wait(None, &mut self.out).expect("waiting works");
             for Completion { token, outcome } in self.out.drain(..) {
                 assert!(self.ended.insert(token.0, outcome).is_none(), "{token:?} ended twice");
             }

@@ -2,7 +2,7 @@
 //! Sockets, wakers and time-outs through the driver, for real.
 
 use super::desk;
-use crate::common::{Desk, PATIENCE, scratch};
+use crate::common::{Desk, scratch};
 use helio_driver::{
     Accepted, Address, Buffer, Cause, DriverOptions, Errno, Linux, Machine, Op, Outcome, Piece,
     Socket,
@@ -200,9 +200,7 @@ fn a_waker_ends_the_sleep_from_another_thread_however_often_it_is_called() {
 fn a_call_made_before_the_wait_is_not_lost() {
     let mut desk = desk(DriverOptions::default());
     desk.driver.waker().wake();
-    let began = Instant::now();
-    desk.driver.wait(Some(PATIENCE), &mut Vec::new()).expect("waiting works");
-    assert!(began.elapsed() < PATIENCE);
+    desk.driver.wait(None, &mut Vec::new()).expect("waiting works");
 }
 
 #[test]

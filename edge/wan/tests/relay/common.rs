@@ -9,9 +9,6 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// No story waits longer than this for anything.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
-
 /// Any free port of the loopback.
 pub(crate) fn anywhere() -> SocketAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, 0))
@@ -36,19 +33,18 @@ pub(crate) fn target<T: Send + 'static>(
     let listener = TcpListener::bind(anywhere()).expect("the loopback has a free port");
     let address = listener.local_addr().expect("a bound socket has an address");
     let thread = std::thread::spawn(move || {
-        (0..callers).map(|_| treat(timed(listener.accept().expect("a caller").0))).collect()
+        (0..callers).map(|_| treat(prompt(listener.accept().expect("a caller").0))).collect()
     });
     (address, thread)
 }
 
 /// A client of the relay.
 pub(crate) fn call(address: SocketAddr) -> TcpStream {
-    timed(TcpStream::connect(address).expect("the relay listens"))
+    prompt(TcpStream::connect(address).expect("the relay listens"))
 }
 
-fn timed(stream: TcpStream) -> TcpStream {
-    stream.set_read_timeout(Some(DEADLINE)).expect("a timeout is not zero");
-    stream.set_write_timeout(Some(DEADLINE)).expect("a timeout is not zero");
+/// Without a limit in time: a story that hangs is named by the test harness, and a busy machine breaks none.
+fn prompt(stream: TcpStream) -> TcpStream {
     stream.set_nodelay(true).expect("TCP knows nodelay");
     stream
 }
@@ -103,13 +99,22 @@ pub(crate) fn check(mut stream: &TcpStream, seed: u64) -> Result<usize, String> 
     }
 }
 
-/// Polls until `ready`, at most until the deadline.
-pub(crate) fn until(what: &str, mut ready: impl FnMut() -> bool) {
-    let begun = Instant::now();
+/// Polls until `ready`.
+pub(crate) fn until(mut ready: impl FnMut() -> bool) {
     while !ready() {
-        assert!(begun.elapsed() < DEADLINE, "still waiting: {what}");
         std::thread::park_timeout(Duration::from_millis(1));
     }
+}
+
+/// An echo of single bytes that waits before each answer.
+pub(crate) fn late_echo(mut stream: TcpStream, pause: Duration) -> io::Result<()> {
+    let mut byte = [0];
+    while stream.read(&mut byte)? > 0 {
+        let heard = Instant::now();
+        until(|| heard.elapsed() >= pause);
+        stream.write_all(&byte)?;
+    }
+    Ok(())
 }
 
 /// One byte to an echo and back: how long it took.

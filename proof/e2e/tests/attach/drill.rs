@@ -132,7 +132,7 @@ impl Running {
     /// How the drill ended, and what it printed.
     #[track_caller]
     fn end(mut self) -> (ExitStatus, [String; 2]) {
-        let status = self.helio.wait(PATIENCE).expect("the drill ends");
+        let status = self.helio.wait_end(PATIENCE, "the drill");
         (status, self.files.map(|file| fs::read_to_string(file).expect("it was made")))
     }
 }

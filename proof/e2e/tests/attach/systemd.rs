@@ -2,7 +2,7 @@
 //! What systemd is told: the units that are shipped, and what a daemon says to a service manager.
 
 use crate::common::{Stage, VOLUME, attachable};
-use helio_testkit::{Group, Pair, Plan, have, helio_binary, run, say_skipped};
+use helio_testkit::{Group, Pair, Plan, have, helio_binary, run, say_skipped, timely};
 use helio_units::{Bytes, Mode};
 use std::fs;
 use std::os::unix::net::UnixDatagram;
@@ -60,7 +60,7 @@ fn a_device_is_not_taken_down_where_its_daemon_is_started_again() {
 /// The word the service manager hears next.
 fn heard(socket: &UnixDatagram) -> String {
     let mut word = [0; 256];
-    let length = socket.recv(&mut word).expect("a word in time");
+    let length = timely(socket.recv(&mut word), "a word of the daemon").expect("a word");
     String::from_utf8_lossy(&word[..length]).trim().to_owned()
 }
 
@@ -92,7 +92,7 @@ fn a_daemon_says_that_it_is_ready_alive_and_stopping() {
             break word;
         }
     };
-    let ended = daemon.wait(Duration::from_secs(30)).expect("it was told to");
+    let ended = daemon.wait_end(Duration::from_secs(30), "the daemon");
     assert_eq!(
         (first.as_str(), alive.as_str(), last.as_str()),
         ("READY=1", "WATCHDOG=1", "STOPPING=1")

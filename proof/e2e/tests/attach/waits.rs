@@ -226,7 +226,7 @@ fn a_daemon_that_stops_with_its_machine_waits_for_who_uses_a_device_the_kernel_k
     });
     drop(user.stdin.take());
     user.wait().expect("it ends with its input");
-    assert!(daemon.wait(PATIENCE).expect("it was told to").success());
+    assert!(daemon.wait_end(PATIENCE, "the daemon").success());
     stage.assert_nothing_left("paris");
 }
 

@@ -275,7 +275,7 @@ def over_tls(host, port, folder, ciphers):
     context.load_cert_chain(folder + "/client-cert.pem", folder + "/client-key.pem")
     context.maximum_version = ssl.TLSVersion.TLSv1_2
     context.set_ciphers(ciphers)
-    with socket.create_connection((host, int(port)), timeout=60) as plain:
+    with socket.create_connection((host, int(port))) as plain:
         assert plain.recv(18, socket.MSG_WAITALL).startswith(b"NBDMAGICIHAVEOPT")
         plain.sendall(struct.pack(">I8sII", 3, b"IHAVEOPT", STARTTLS, 0))
         assert struct.unpack(">QIII", plain.recv(20, socket.MSG_WAITALL))[2] == 1

@@ -186,7 +186,7 @@ fn readers_of_a_copy_are_dismissed_when_the_node_is_promoted_or_demoted() {
     });
     wait_state(&pair, "lyon", "replicating");
     for reader in &mut readers {
-        let ended = reader.wait(PATIENCE).expect("a reader that was sent away ends");
+        let ended = reader.wait_end(PATIENCE, "a reader that was sent away");
         assert!(ended.success(), "{ended}");
     }
     check(&pair, &["information", &pair.export("lyon", "data")]);

@@ -4,7 +4,7 @@
 use crate::stage::{PATIENCE, amend, prepared, socket, start};
 use helio_e2e::{assert_members_equal, wait_level};
 use helio_nbd::{Client, Cookie};
-use helio_testkit::{Daemon, Pair, TempDir, eventually, free_port, helio};
+use helio_testkit::{Daemon, Pair, TempDir, eventually, free_port, helio, in_time, timely};
 use helio_units::Bytes;
 use std::fmt::Write;
 use std::os::unix::net::UnixStream;
@@ -12,6 +12,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 const BLOCK: usize = 4096;
+/// How many times longer a write may take beside 99 quiet groups.
+const BESIDE_MOST: u32 = 5;
 
 /// Every one of so many clients writes and reads, all of them with requests under way at once.
 fn busy(pair: &Pair, count: u64) -> Vec<Client> {
@@ -52,7 +54,7 @@ fn turned_away(path: &Path) -> bool {
     let mut stream = UnixStream::connect(path).expect("the daemon listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("takes a limit");
     // Closed, without a greeting.
-    matches!(stream.read(&mut [0; 18]), Ok(0) | Err(_))
+    matches!(timely(stream.read(&mut [0; 18]), "the refusal"), Ok(0) | Err(_))
 }
 
 fn fill_up(pair: &mut Pair, most: u64) {
@@ -76,9 +78,7 @@ fn fill_up(pair: &mut Pair, most: u64) {
 #[test]
 fn a_thousand_connections_are_served_and_one_too_many_is_logged() {
     let mut pair = start(prepared());
-    let begun = Instant::now();
     fill_up(&mut pair, 1024);
-    assert!(begun.elapsed() < PATIENCE, "it took {:?}", begun.elapsed());
     for node in ["lyon", "paris"] {
         pair.daemon(node).terminate();
     }
@@ -157,11 +157,13 @@ impl Crowd {
         });
     }
 
+    fn open(&self, export: &str) -> Client {
+        Client::connect_unix(self.scratch.join("paris").join("nbd.sock"), export).expect("opens")
+    }
+
     /// Writes to an export and waits until the other node's member has it.
     fn write(&self, group: usize, volume: usize) {
-        let socket = self.scratch.join("paris").join("nbd.sock");
-        let export = format!("g{group}/v{volume}");
-        let mut client = Client::connect_unix(&socket, &export).expect("opens");
+        let mut client = self.open(&format!("g{group}/v{volume}"));
         let bytes = vec![(group * 31 + volume) as u8 | 1; BLOCK];
         client.write(8192, &bytes, true).expect("writes");
         let member = self.scratch.join(&format!("lyon-{group}-{volume}"));
@@ -175,7 +177,6 @@ impl Crowd {
 fn a_thousand_exports_are_listed_opened_and_mirrored() {
     const GROUPS: usize = 16;
     const VOLUMES: usize = 63;
-    let begun = Instant::now();
     let crowd = Crowd::start(GROUPS, VOLUMES);
     crowd.promote(0..GROUPS);
     let list = Client::list(crowd.scratch.join("paris").join("nbd.sock")).expect("lists");
@@ -185,26 +186,31 @@ fn a_thousand_exports_are_listed_opened_and_mirrored() {
     let asked = Instant::now();
     let status = crowd.status();
     assert_eq!(status["groups"].as_array().map(Vec::len), Some(GROUPS));
-    assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
-    assert!(begun.elapsed() < PATIENCE, "it took {:?}", begun.elapsed());
+    in_time(asked.elapsed(), Duration::from_secs(5), "the status of 1008 volumes");
 }
 
 #[test]
 fn a_hundred_groups_are_mirrored_and_quiet_ones_cost_a_busy_one_little() {
     const GROUPS: usize = 100;
-    let crowd = Crowd::start(GROUPS, 1);
+    let (crowd, single) = (Crowd::start(GROUPS, 1), Crowd::start(1, 1));
     crowd.promote(0..GROUPS);
+    single.promote(0..1);
     crowd.write(GROUPS - 1, 0);
-    let socket = crowd.scratch.join("paris").join("nbd.sock");
-    let mut client = Client::connect_unix(&socket, "g7/v0").expect("opens");
-    let mut spans: Vec<Duration> = (0..500_u64)
-        .map(|n| {
+    let mut clients = [single.open("g0/v0"), crowd.open("g7/v0")];
+    let mut spans = [const { Vec::new() }; 2];
+    // In turn, so that a busy machine delays both.
+    for n in 0..500_u64 {
+        for (client, spans) in clients.iter_mut().zip(&mut spans) {
             let begun = Instant::now();
             client.write(n % 200 * 4096, &[n as u8; BLOCK], false).expect("writes");
-            begun.elapsed()
-        })
-        .collect();
-    spans.sort_unstable();
-    // Where every turn settled every group this was a multiple of what one group takes.
-    assert!(spans[250] < Duration::from_millis(20), "{:?}", spans[250]);
+            spans.push(begun.elapsed());
+        }
+    }
+    let [alone, beside] = spans.map(|mut spans| {
+        spans.sort_unstable();
+        spans[250]
+    });
+    println!("median of a write: {alone:?} in a group alone, {beside:?} beside 99 quiet ones");
+    // If every turn settled every group this would be a multiple.
+    assert!(beside < alone * BESIDE_MOST, "{alone:?} alone, {beside:?} beside {GROUPS} groups");
 }

@@ -6,6 +6,7 @@ use helio_nbd::codec::{
     option, reply,
 };
 use helio_nbd::{Cookie, ErrorCode};
+use helio_testkit::timely;
 use std::io::{ErrorKind, Read, Result, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
@@ -59,20 +60,20 @@ impl Raw<TcpStream> {
 impl<S: Socket> Raw<S> {
     #[track_caller]
     pub(crate) fn say(&mut self, bytes: &[u8]) {
-        self.0.write_all(bytes).expect("the server takes it");
+        timely(self.0.write_all(bytes), "the server to read").expect("the server takes it");
     }
 
     #[track_caller]
     pub(crate) fn hear<const N: usize>(&mut self) -> [u8; N] {
         let mut bytes = [0; N];
-        self.0.read_exact(&mut bytes).expect("the server answers");
+        timely(self.0.read_exact(&mut bytes), "an answer").expect("the server answers");
         bytes
     }
 
     #[track_caller]
     pub(crate) fn hear_long(&mut self, length: usize) -> Vec<u8> {
         let mut bytes = vec![0; length];
-        self.0.read_exact(&mut bytes).expect("the server answers");
+        timely(self.0.read_exact(&mut bytes), "an answer").expect("the server answers");
         bytes
     }
 
@@ -148,7 +149,7 @@ impl<S: Socket> Raw<S> {
     pub(crate) fn closed(mut self) -> Result<()> {
         let mut rest = [0; 4096];
         loop {
-            match self.0.read(&mut rest) {
+            match timely(self.0.read(&mut rest), "the server to close") {
                 Ok(0) => return Ok(()),
                 Ok(_) => {}
                 // It closed with bytes of ours unread.

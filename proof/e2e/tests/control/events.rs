@@ -56,7 +56,7 @@ impl Follower {
 
     #[track_caller]
     pub(crate) fn wait_end(mut self) -> Vec<Value> {
-        let status = self.process.wait(PATIENCE).expect("the stream ends with the daemon");
+        let status = self.process.wait_end(PATIENCE, "the stream of a daemon that ended");
         assert!(status.success(), "a clean stop is no failure: {status}");
         self.heard()
     }

@@ -7,7 +7,7 @@ use helio_e2e::{
     Book, Load, assert_members_equal, begin, connect, group, number, relayed, wait, wait_level,
     wait_state,
 };
-use helio_testkit::{Browser, Dice, Pair, Plan, TempDir, eventually, require, run, run_within};
+use helio_testkit::{Browser, Dice, Pair, Plan, TempDir, eventually, page_tests, require, run};
 use helio_units::{Bytes, Mode};
 use helio_wan::{Cut, Relay};
 use serde_json::Value;
@@ -307,8 +307,7 @@ fn sources() -> PathBuf {
 #[test]
 fn the_page_passes_its_own_tests() {
     require!("node", "npm", "chromium", "playwright-core");
-    run_within(Command::new("npm").arg("test").current_dir(sources()), OWN_TESTS_WITHIN)
-        .expect_success();
+    page_tests(OWN_TESTS_WITHIN).expect_success();
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! A client whose requests may not stay unanswered.
 
 use helio_nbd::{Client, ClientError};
-use helio_testkit::Pair;
+use helio_testkit::{Pair, received};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
@@ -59,8 +59,7 @@ impl Caller {
     /// The answer to the request sent last.
     #[track_caller]
     pub(crate) fn receive(&self) -> Answer {
-        let answer = self.answers.recv_timeout(PATIENCE);
-        answer.unwrap_or_else(|why| panic!("no answer within {PATIENCE:?}: {why}"))
+        received(&self.answers, PATIENCE, "an answer")
     }
 }
 

@@ -5,7 +5,9 @@ use crate::client::{Ask, Caller};
 use crate::content::{BLOCK, Content, Least};
 use helio_e2e::{PATIENCE, begin, group, other, relayed, wait_level};
 use helio_nbd::ClientError;
-use helio_testkit::{Dice, FaultyStore, Fua, Loss, Pair, Plan, Shows, StorePlan, eventually};
+use helio_testkit::{
+    Dice, FaultyStore, Fua, Loss, Pair, Plan, Shows, StorePlan, eventually, eventually_from,
+};
 use helio_units::{Bytes, Mode};
 use helio_wan::Relay;
 use serde_json::Value;
@@ -201,11 +203,10 @@ impl Stage {
             };
             said.extend(verbs.iter().map(|(node, verb)| self.try_verb(node, verb)));
         }
-        panic!(
-            "the pair did not become level: {:#}, {:#}; {said:#?}",
-            group(&self.pair, "paris"),
-            group(&self.pair, "lyon")
-        )
+        eventually_from(PATIENCE, "the pair to become level", || {
+            let [paris, lyon] = ["paris", "lyon"].map(|node| group(&self.pair, node));
+            self.level().ok_or_else(|| format!("{paris:#}, {lyon:#}; {said:#?}"))
+        })
     }
 
     fn try_verb(&self, node: &str, verb: &[&str]) -> String {

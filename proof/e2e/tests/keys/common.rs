@@ -3,7 +3,7 @@
 
 use helio_driver::Linux;
 use helio_e2e::PATIENCE;
-use helio_testkit::{Pair, helio};
+use helio_testkit::{Pair, helio, timely};
 use helio_tls::{NodeKey, PeerTls, PublicKey, Purpose, Session, TlsError};
 use std::fs;
 use std::io::{self, Read, Write};
@@ -123,7 +123,7 @@ impl Caller {
     fn step(&mut self, said: &mut Vec<u8>) -> Result<bool, TlsError> {
         self.send(b"");
         let mut bytes = [0; 4096];
-        match self.stream.read(&mut bytes) {
+        match timely(self.stream.read(&mut bytes), "the server to speak or to hang up") {
             Ok(0) => return Ok(false),
             Ok(count) => self.wire.extend_from_slice(&bytes[..count]),
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(false),

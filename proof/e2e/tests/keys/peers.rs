@@ -9,7 +9,7 @@ use helio_format::lineage::Lineage;
 use helio_format::message::{Blocks, Hello, Message};
 use helio_format::report::Report;
 use helio_link::checksum;
-use helio_testkit::{Dice, Pair, Plan, eventually, helio_binary, run_within};
+use helio_testkit::{Dice, Pair, Plan, eventually, helio_binary, run_within, timely};
 use helio_tls::{Purpose, TlsError};
 use helio_units::{Bytes, Mode, Role, Sequence};
 use std::fs;
@@ -106,7 +106,7 @@ fn strangers_on_a_port_with_keys_hear_nothing_and_are_named() {
     plain.write_all(&frame).expect("taken");
     let mut said = Vec::new();
     // It may as well be cut off in the middle of what it says.
-    let _reset = plain.read_to_end(&mut said);
+    let _reset = timely(plain.read_to_end(&mut said), "paris to hang up");
     assert_eq!(said, b"", "nothing is told to one without a key");
     await_log(&mut pair, "paris", 0, "the other end does not use TLS");
 

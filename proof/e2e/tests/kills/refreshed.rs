@@ -81,7 +81,7 @@ impl Story {
         } else {
             writers.stop();
         }
-        refresh.wait(PATIENCE).expect("it ends").success()
+        refresh.wait_end(PATIENCE, "the refresh").success()
     }
 
     /// A node has one snapshot, the old one or a new one, as a whole. Returns whether it is new.

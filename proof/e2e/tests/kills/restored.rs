@@ -79,7 +79,7 @@ impl Story {
         let mut restores = self.pair.helio_begun(primary, &line);
         pass(begun, moment);
         self.pair.daemon(victim).kill9();
-        restores.wait(PATIENCE).expect("it ends").success()
+        restores.wait_end(PATIENCE, "the restore").success()
     }
 
     /// The node that died starts again. Returns what the volume holds then.

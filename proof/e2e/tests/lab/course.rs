@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A relay that changes by itself, and recordings without a line below TCP.
 
-use helio_testkit::{Group, TempDir, free_port, helio, helio_binary};
+use helio_testkit::{Group, TempDir, free_port, helio, helio_binary, in_time, timely};
 use rustix::process::Signal;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -38,12 +38,18 @@ fn line(said: &mut BufReader<ChildStdout>) -> String {
     line.trim_end().to_owned()
 }
 
+/// Waits for a byte.
+#[track_caller]
+fn come(to: &mut TcpStream) {
+    timely(to.read_exact(&mut [0]), "a byte through the relay").expect("it comes");
+}
+
 /// A byte there and back.
 fn round(caller: &mut TcpStream, called: &mut TcpStream) {
     caller.write_all(b"x").expect("it is open");
-    called.read_exact(&mut [0]).expect("it comes");
+    come(called);
     called.write_all(b"x").expect("it is open");
-    caller.read_exact(&mut [0]).expect("it comes");
+    come(caller);
 }
 
 /// Whether nothing comes for a time much longer than the line is.
@@ -61,20 +67,23 @@ fn a_schedule_freezes_a_relay_again_and_again_and_ends_it() {
     std::fs::write(&file, "# now and then\n700ms heal\n200ms cut\nrepeat every 1s\n")
         .expect("a scratch folder");
     let path = file.to_str().expect("a plain path");
+    let begun = Instant::now();
     let (mut group, mut said, mut caller, mut called) =
         relay(&["--schedule", path, "--at", "1.9s quit"]);
-    for (cut, heal) in [("0.2s", "0.7s"), ("1.2s", "1.7s")] {
+    for (cut, heal, healed) in [("0.2s", "0.7s", 700), ("1.2s", "1.7s", 1700)] {
         let frozen =
             format!("at {cut}, cut: the link is cut: nothing passes, and no connection ends");
         assert_eq!(line(&mut said), frozen);
         caller.write_all(b"y").expect("it is open");
-        assert!(nothing_comes(&mut called), "it is cut");
+        let nothing = nothing_comes(&mut called);
+        in_time(begun.elapsed(), Duration::from_millis(healed), "a look before the link heals");
+        assert!(nothing, "it is cut");
         assert_eq!(line(&mut said), format!("at {heal}, heal: the link is up"));
-        called.read_exact(&mut [0]).expect("what was held back comes");
+        come(&mut called);
         round(&mut caller, &mut called);
     }
     assert_eq!(line(&mut said), "at 1.9s, quit");
-    assert!(group.wait(PATIENCE).is_some_and(|status| status.success()));
+    assert!(group.wait_end(PATIENCE, "the relay").success());
 }
 
 #[test]
@@ -86,6 +95,7 @@ fn a_relay_replays_weather_and_stands_still_where_nothing_passed() {
                  back_jitter_ms,back_loss_percent,back_rate_kbit";
     std::fs::write(&file, format!("#helio-weather,1\n{names}\n{rows}")).expect("a scratch folder");
     let path = file.to_str().expect("a plain path");
+    let laid = Instant::now();
     let (mut group, mut said, mut caller, mut called) = relay(&["--recording", path]);
     let begun = Instant::now();
     round(&mut caller, &mut called);
@@ -93,13 +103,15 @@ fn a_relay_replays_weather_and_stands_still_where_nothing_passed() {
     let still = "at 0.5s, recording: round trip 40 ms, there no rate limit, nothing passes; back no rate limit";
     assert_eq!(line(&mut said), still);
     caller.write_all(b"z").expect("it is open");
-    assert!(nothing_comes(&mut called), "nothing passes");
+    let nothing = nothing_comes(&mut called);
+    in_time(laid.elapsed(), Duration::from_secs(1), "a look while nothing passes");
+    assert!(nothing, "nothing passes");
     let last =
         "at 1s, recording: round trip 1 ms, there 8 Mbit/s, queue of 256 KiB; back no rate limit";
     assert_eq!(line(&mut said), last);
-    called.read_exact(&mut [0]).expect("what stood still goes on");
+    come(&mut called);
     group.signal(Signal::TERM);
-    group.wait(PATIENCE).expect("it ends");
+    group.wait_end(PATIENCE, "the relay");
 }
 
 #[test]
@@ -119,9 +131,9 @@ fn a_recording_is_whole_when_it_is_interrupted_and_never_replaces_a_file() {
     let mut said = BufReader::new(recording.take_output().0.expect("it is piped"));
     assert!(line(&mut said).starts_with("at 0s: round trip "));
     recording.signal(Signal::INT);
-    assert!(recording.wait(PATIENCE).is_some_and(|status| status.success()));
+    assert!(recording.wait_end(PATIENCE, "the recording").success());
     answering.signal(Signal::TERM);
-    assert!(answering.wait(PATIENCE).is_some_and(|status| status.success()));
+    assert!(answering.wait_end(PATIENCE, "helio lab answer").success());
     let text = std::fs::read(&file).expect("it was written");
     helio_netmodel::Weather::read(&text, helio_link::checksum).expect("it is whole");
     let why = helio(&["lab", "record", path, "--remote", &at]).expect_failure();

@@ -3,7 +3,7 @@
 
 use crate::common::*;
 use helio_netmodel::Profile;
-use helio_testkit::{TempDir, Told, eventually, free_port, helio};
+use helio_testkit::{TempDir, Told, eventually, free_port, helio, in_rate, timely};
 use helio_wan::{Relay, RelayConfig};
 use serde_json::Value;
 use std::io::{Read, Write};
@@ -67,7 +67,10 @@ fn a_flush_takes_the_round_trip_in_the_modes_that_wait_for_it() {
         let [primary, _] = both(&words(&primary), &words(&standby)).map(Told::json);
         let median = |what: &str| primary[what]["p50"].as_u64().expect("a number");
         assert!(median("delivered_us") >= 19_900, "{mode}: {}", primary["delivered_us"]);
-        assert_eq!(median("answered_us") >= 19_900, waits, "{mode}: {}", primary["answered_us"]);
+        let (answered, delivered) = (median("answered_us"), median("delivered_us"));
+        // A busy machine makes both longer.
+        let waited = if waits { answered >= 19_900 } else { answered >= delivered / 2 };
+        assert_eq!(waited, waits, "{mode}: {answered} us of {delivered} us");
     }
 }
 
@@ -82,7 +85,8 @@ fn a_window_is_carried_once_a_round_trip_in_every_mode_that_fills_it() {
     let [primary, _] = both(&words(&primary), &words(&standby)).map(Told::json);
     let law = 24_576.0 / 0.050;
     let rate = primary["arrived_rate"].as_f64().expect("the standby told");
-    assert!((rate / law - 1.0).abs() < 0.10, "{rate:.0} B/s, and the law says {law:.0}");
+    assert!(rate / law < 1.1, "{rate:.0} B/s, and the law says {law:.0}");
+    in_rate(rate, law * 0.9, "a window, in B/s,");
 }
 
 #[test]
@@ -104,12 +108,10 @@ fn a_standby_that_applies_slowly_holds_the_primary_back() {
     let (primary, standbys) =
         measure("--mode async --time 2s --flush 64KiB", &["--apply 4MB/s --room 256KiB"]);
     let rate = primary["arrived_rate"].as_f64().expect("it told");
-    assert!((rate / 4e6 - 1.0).abs() < 0.15, "{rate:.0} B/s arrived of 4 MB/s applied");
-    assert!(
-        standbys[0]["apply_blocked_us"].as_u64() > Some(1_000_000),
-        "{}",
-        standbys[0]["apply_blocked_us"]
-    );
+    assert!(rate / 4e6 < 1.15, "{rate:.0} B/s arrived of 4 MB/s applied");
+    in_rate(rate, 4e6 * 0.85, "what a standby applies, in B/s,");
+    let blocked = standbys[0]["apply_blocked_us"].as_f64().expect("a number");
+    in_rate(blocked, 1e6, "what fills the standby, in us of 2 s that it waited for its disk,");
 }
 
 #[test]
@@ -154,7 +156,7 @@ fn who_speaks_something_else_is_sent_away_and_the_run_goes_on() {
     let mut answer = Vec::new();
     web.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout is not zero");
     // It may be a reset: what was not read is dropped.
-    let _ = web.read_to_end(&mut answer);
+    let _ = timely(web.read_to_end(&mut answer), "the primary to hang up");
     assert!(answer.is_empty(), "nothing is said to strangers");
     let standby = start(&words(&format!("lab link standby --remote {at}")));
     standby.join().expect("it ran").expect_success();

@@ -3,7 +3,7 @@
 
 use crate::common::*;
 use helio_netmodel::Profile;
-use helio_testkit::{TempDir, Told, free_port};
+use helio_testkit::{TempDir, Told, free_port, in_rate};
 use helio_units::Rate;
 use helio_wan::{Relay, RelayConfig};
 use std::net::SocketAddr;
@@ -29,13 +29,18 @@ fn a_search_finds_the_plateau_and_writes_what_follows_from_it() {
     let [primary, standby] = both(&words(&primary), &words(&standby));
     standby.expect_success();
     let advice = Told::json(primary);
-    assert_eq!(advice["plateau"], 256 << 10, "{advice}");
     let of = |what: &str| advice[what].as_f64().expect("a number");
-    assert!((of("bandwidth") / 4e6 - 1.0).abs() < 0.1, "{advice}");
+    let steps = advice["steps"].as_array().expect("the table");
+    // On a busy machine a step may fall behind the others.
+    let enough = steps.iter().find(|step| step["asked"] == 256 << 10).expect("the table has it");
+    in_rate(of("bandwidth"), 4e6 * 0.9, "a wide window, in B/s,");
+    let reached = enough["rate"].as_f64().expect("a number");
+    in_rate(reached, of("bandwidth") * 0.95, "a window of 256 KiB, in B/s,");
+    assert!(of("bandwidth") < 4e6 * 1.1, "{advice}");
+    assert_eq!(advice["plateau"], 256 << 10, "{advice}");
     assert_eq!(advice["hiccup"], 6_000_000);
     assert_eq!(advice["recommended"], 6_029_312, "the room for the hiccup in whole 64 KiB");
     assert_eq!(advice["scaling"], true);
-    let steps = advice["steps"].as_array().expect("the table");
     assert!((5..8).contains(&steps.len()), "64 KiB to where nothing is gained twice: {advice}");
     let config = std::fs::read_to_string(config).expect("it was written");
     assert!(config.contains("[group.db.link]\nsend-buffer = \"5888KiB\""), "{config}");

@@ -141,15 +141,14 @@ fn a_link_that_comes_back_is_explained_with_the_positions_that_both_hold() {
 #[test]
 fn force_goes_on_once_nothing_comes_from_the_old_primary() {
     let dice = Dice::of_test("force_goes_on_once_nothing_comes_from_the_old_primary");
-    let (mut pair, _relay, _book) = level(&dice, 100, &["peer-timeout = \"30s\""]);
+    let (mut pair, _relay, _book) = level(&dice, 100, &["peer-timeout = \"10min\""]);
     let force = ["promote", "db", "--force", "--yes"];
     let told = pair.helio("lyon", &force).expect_failure();
     assert!(told.contains("repeat this in"), "a live primary is not passed over: {told}");
     pair.daemon("paris").freeze();
-    let frozen = Instant::now();
+    // Long before the connection counts as lost.
     eventually(PATIENCE, "the promotion", || {
         pair.helio("lyon", &force).status.success().then_some(())
     });
-    assert!(frozen.elapsed() < Duration::from_secs(25), "that was the loss of the connection");
     pair.daemon("paris").kill9();
 }

@@ -81,7 +81,7 @@ fn import(dir: &Path) -> (Group, PathBuf) {
 /// Ends a server as a service manager does.
 fn stop(mut server: Group) {
     server.signal(Signal::TERM);
-    assert!(server.wait(PATIENCE).expect("it ends").success());
+    assert!(server.wait_end(PATIENCE, "the export").success());
 }
 
 #[test]
@@ -233,7 +233,7 @@ fn an_export_that_was_killed_continues() {
     assert!(refused.expect_failure().contains(" is not complete\n  hint: "));
     let mut process = export_slowly(&pair, &dir, "1MiB/s");
     process.signal(Signal::INT);
-    assert!(!process.wait(PATIENCE).expect("it ends").success(), "it is not complete");
+    assert!(!process.wait_end(PATIENCE, "the export").success(), "it is not complete");
     assert_ne!(export(&pair, "paris", "one", &dir).0, "32 MiB", "what was durable stays");
     assert_holds(&pair, "paris", "one", &dir);
 }
@@ -249,7 +249,7 @@ fn an_export_never_mixes_two_snapshots_of_one_name() {
     wait_for_some(&dir);
     write(&pair, &dice.fork(2), &book);
     pair.helio("paris", &["snapshot", "refresh", "db@one", "--yes"]).expect_success();
-    assert!(!process.wait(PATIENCE).expect("it ends").success(), "the old one is gone");
+    assert!(!process.wait_end(PATIENCE, "the export").success(), "the old one is gone");
     let said = std::fs::read_to_string(pair.scratch().join("said")).expect("it said why");
     assert!(
         said.contains("snapshot one of db was deleted or replaced during the export"),

@@ -7,7 +7,7 @@ use helio_format::lineage::Lineage;
 use helio_format::message::{Ack, Blocks, Hello, Item, ItemKind, Message, Parting, Ping, Ranges};
 use helio_format::report::Report;
 use helio_link::checksum;
-use helio_testkit::{Dice, Pair, Plan, eventually};
+use helio_testkit::{Dice, Pair, Plan, eventually, timely};
 use helio_units::{Bytes, Extent, Mode, Payload, PayloadId, Role, Sequence, VolumeIndex};
 use std::fs;
 use std::io::{Read, Write};
@@ -125,7 +125,7 @@ fn connect(to: SocketAddr) -> TcpStream {
 #[track_caller]
 fn assert_hung_up(stream: &mut TcpStream) {
     let mut rest = Vec::new();
-    if let Err(why) = stream.read_to_end(&mut rest) {
+    if let Err(why) = timely(stream.read_to_end(&mut rest), "the daemon to hang up") {
         let kind = why.kind();
         assert_eq!(kind, std::io::ErrorKind::ConnectionReset, "it should have hung up: {why}");
     }
@@ -231,7 +231,7 @@ fn pose_as_lyon(paris: SocketAddr) -> TcpStream {
     let mut stream = connect(paris);
     stream.write_all(&framed(&hello("db", "lyon"))).expect("the daemon reads");
     let mut header = [0; HEADER_BYTES];
-    stream.read_exact(&mut header).expect("the daemon's hello");
+    timely(stream.read_exact(&mut header), "the daemon's hello").expect("the daemon's hello");
     assert_eq!(decode_header(&header, checksum).expect("a sound header").code, 1);
     stream
 }

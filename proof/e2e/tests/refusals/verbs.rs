@@ -3,7 +3,7 @@
 
 use crate::common::{PATIENCE, assert_says, promote};
 use helio_e2e::wait;
-use helio_testkit::{Pair, Plan, Told, helio};
+use helio_testkit::{Pair, Plan, Told, helio, timely};
 use helio_units::{Bytes, Mode};
 use std::io::Read;
 use std::os::unix::net::UnixStream;
@@ -172,7 +172,7 @@ fn attached(pair: &Pair) -> UnixStream {
     let mut stream = UnixStream::connect(socket).expect("the daemon listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("a socket takes a limit");
     let mut greeting = [0; 18];
-    stream.read_exact(&mut greeting).expect("a greeting");
+    timely(stream.read_exact(&mut greeting), "a greeting").expect("a greeting");
     assert_eq!(&greeting[..16], b"NBDMAGICIHAVEOPT");
     // Fixed newstyle without zeroes, then NBD_OPT_EXPORT_NAME.
     let mut words = 3u32.to_be_bytes().to_vec();
@@ -182,6 +182,6 @@ fn attached(pair: &Pair) -> UnixStream {
     words.extend(NAME);
     stream.write_all(&words).expect("the daemon listens");
     // Size and flags: the export is open.
-    stream.read_exact(&mut [0; 10]).expect("the export");
+    timely(stream.read_exact(&mut [0; 10]), "the export").expect("the export");
     stream
 }

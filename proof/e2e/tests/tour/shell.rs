@@ -2,7 +2,7 @@
 //! Types a page's commands into a shell in a scratch folder, with `helio` on its path.
 
 use crate::pages::{Step, matches, page, steps};
-use helio_testkit::{Group, TempDir, eventually, free_port, helio_binary};
+use helio_testkit::{Group, TempDir, eventually, eventually_from, free_port, helio_binary};
 use std::fs;
 use std::io::{PipeWriter, Write};
 use std::path::PathBuf;
@@ -87,17 +87,15 @@ impl Shell {
     #[track_caller]
     fn take(&mut self, name: &str, step: &Step) {
         let looks = LOOKS.iter().any(|look| step.command.starts_with(look));
-        let deadline = std::time::Instant::now() + PATIENCE;
-        let said = eventually(PATIENCE * 2, &step.command, || {
+        let should = format!("{name}: `{}` to say\n{}", step.command, step.says.join("\n"));
+        let mut says = || {
             let said = self.run(&step.command);
-            let settled = !looks || matches(&step.says, &said);
-            (settled || std::time::Instant::now() > deadline).then_some(said)
-        });
-        let says = step.says.join("\n");
-        assert!(
-            matches(&step.says, &said),
-            "{name}: `{}` should say\n{says}\n-- and says\n{said}",
-            step.command
-        );
+            if matches(&step.says, &said) { Ok(()) } else { Err(said) }
+        };
+        if looks {
+            eventually_from(PATIENCE, &should, says);
+        } else if let Err(said) = says() {
+            panic!("expected {should}\n-- and it says\n{said}");
+        }
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the stories share: a line, and sockets at its ends.
 
-use helio_testkit::{Side, Wan, say_skipped};
+use helio_testkit::{Side, Wan, say_skipped, timely};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -48,7 +48,7 @@ pub(crate) fn pings([left, right]: &[UdpSocket; 2], count: u8) -> Vec<Duration> 
         let mut heard = [0];
         for (from, to) in [(left, right), (right, left)] {
             from.send(&[number]).expect("the device is up");
-            to.recv(&mut heard).expect("nothing is lost");
+            timely(to.recv(&mut heard), "a datagram").expect("nothing is lost");
             assert_eq!(heard, [number], "they arrive once and in order");
         }
         begun.elapsed()
@@ -58,13 +58,22 @@ pub(crate) fn pings([left, right]: &[UdpSocket; 2], count: u8) -> Vec<Duration> 
     took
 }
 
-/// Whether a datagram comes within a time much longer than the line is.
-pub(crate) fn passes(from: &UdpSocket, to: &UdpSocket) -> bool {
+/// A datagram comes through.
+#[track_caller]
+pub(crate) fn passes(from: &UdpSocket, to: &UdpSocket) {
+    to.set_read_timeout(Some(DEADLINE)).expect("a timeout is not zero");
+    from.send(b"x").expect("the device is up");
+    timely(to.recv(&mut [0; 8]), "a datagram").expect("the device is up");
+}
+
+/// No datagram comes within a time much longer than the line is.
+#[track_caller]
+pub(crate) fn is_held_up(from: &UdpSocket, to: &UdpSocket) {
     to.set_read_timeout(Some(Duration::from_millis(300))).expect("a timeout is not zero");
     from.send(b"x").expect("the device is up");
     match to.recv(&mut [0; 8]) {
-        Ok(_) => true,
-        Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => false,
+        Ok(_) => panic!("a datagram passed"),
+        Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
         Err(e) => panic!("a datagram socket failed: {e}"),
     }
 }
@@ -96,7 +105,7 @@ pub(crate) fn pour([left, right]: [TcpStream; 2], settled: Duration, span: Durat
         let (mut right, mut buffer, begun) = (right, vec![0; 256 << 10], Instant::now());
         let (mut total, mut counted_from) = (0, None);
         while begun.elapsed() < span {
-            let n = right.read(&mut buffer).expect("the link is up");
+            let n = timely(right.read(&mut buffer), "the stream").expect("the link is up");
             match counted_from {
                 Some(_) => total += n,
                 None if begun.elapsed() >= settled => counted_from = Some(Instant::now()),
@@ -133,7 +142,7 @@ pub(crate) fn windowed(
                 left.write_all(&[1; PIECE]).expect("the link is up");
                 unanswered += 1;
             }
-            let n = left.read(&mut answers).expect("answers come");
+            let n = timely(left.read(&mut answers), "answers").expect("answers come");
             unanswered -= n;
             match counted_from {
                 Some(_) => answered += n,

@@ -59,8 +59,11 @@ fn two_lines_do_not_meet_and_neither_sweeps_the_other_away() {
     let Some(first) = lay(&[]) else { return };
     let second = Wan::start(&["--rtt", "20ms"]);
     assert_ne!(first.wan.namespace(Side::Left), second.namespace(Side::Left));
-    let took = pings(&datagrams(&first.wan), 3);
-    assert!(took[0].as_millis() < 20, "{took:?}");
+    // In turn, so that a busy machine delays both.
+    let ends = [datagrams(&first.wan), datagrams(&second)];
+    let pairs = (0..5).map(|_| [pings(&ends[0], 1)[0], pings(&ends[1], 1)[0]]);
+    let nearer = pairs.filter(|[near, far]| near < far).count();
+    assert!(nearer >= 3, "the first one is shorter than the other in {nearer} of 5 pairs of trips");
     drop(second);
     assert!(first.wan.namespace(Side::Left).exists());
     assert_eq!(pings(&datagrams(&first.wan), 3).len(), 3);

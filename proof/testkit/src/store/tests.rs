@@ -191,7 +191,7 @@ fn a_store_is_unmounted_when_its_test_and_all_of_its_process_group_are_killed() 
         let mut test = Group::spawn(&mut command).expect("it can be started");
         eventually(LONG, "the mount", || is_mounted().then_some(()));
         test.signal(signal);
-        test.wait(LONG).expect("it is killed");
+        test.wait_end(LONG, "a test that was killed");
         eventually(LONG, "the end of the mount", || (!is_mounted()).then_some(()));
     }
 }
