@@ -5,7 +5,7 @@ use super::NUMBERS;
 use super::measure::measure;
 use super::numbers::{Costs, Numbers};
 use crate::repo;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 /// Measures the commit that changed the numbers last. What was measured once with a compiler is kept.
@@ -17,7 +17,7 @@ pub(super) fn costs(compiler: &str) -> Result<Costs, String> {
     if commit.is_empty() {
         return Err(format!("no commit has {NUMBERS}: the numbers must be committed first"));
     }
-    let folder = cache()?;
+    let folder = repo::cache()?.join("guard");
     let kept = folder.join(format!("{commit}-{}.txt", file_name(compiler)));
     if let Ok(text) = std::fs::read_to_string(&kept) {
         return Ok(Numbers::parse(&text)?.costs);
@@ -38,15 +38,6 @@ pub(super) fn costs(compiler: &str) -> Result<Costs, String> {
     std::fs::write(&kept, numbers.to_string()).map_err(fails)?;
     std::fs::remove_dir_all(&checkout).map_err(fails)?;
     Ok(numbers.costs)
-}
-
-/// Where such measurements are kept.
-fn cache() -> Result<PathBuf, String> {
-    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
-    let cache = std::env::var_os("XDG_CACHE_HOME").filter(|path| !path.is_empty());
-    let cache = cache.map(PathBuf::from).or_else(home);
-    let cache = cache.ok_or("neither XDG_CACHE_HOME nor HOME is set")?;
-    Ok(cache.join("heliograph/guard"))
 }
 
 /// A compiler as a part of a file's name.

@@ -14,16 +14,9 @@ const VERSION: &str = "0.20.2";
 /// How long that may take. It is no part of the limit of a run.
 const BUILT_WITHIN: Duration = Duration::from_secs(30 * 60);
 
-/// Why there is none.
-pub(super) enum Missing {
-    /// It is not needed here.
-    Skip(&'static str),
-    Fail(String),
-}
-
-/// The command that checks, with `cargo-deny` in its reach.
-pub(super) fn command(place: Place) -> Result<Command, Missing> {
-    let tools = repo::cache().map_err(Missing::Fail)?.join("tools");
+/// The command that checks, with `cargo-deny` in its reach. Else why there is none.
+pub(super) fn command(place: Place) -> Result<Command, String> {
+    let tools = repo::cache()?.join("tools");
     let check = || {
         let mut command = cargo("deny check bans licenses sources");
         let own = std::env::var_os("PATH").unwrap_or_default();
@@ -41,15 +34,14 @@ pub(super) fn command(place: Place) -> Result<Command, Missing> {
         return Ok(check());
     }
     if place == Place::Desk {
-        let why = "cargo-deny is not installed; `cargo install cargo-deny` brings it";
-        return Err(Missing::Skip(why));
+        return Err("cargo-deny is not installed; `cargo install cargo-deny` brings it".to_owned());
     }
     let mut install = cargo("install cargo-deny --locked --version");
     install.arg(VERSION).arg("--root").arg(&tools);
     match limit::run(install, BUILT_WITHIN, |_| ()) {
         Ending::Success if is_there() => Ok(check()),
-        Ending::Success => Err(Missing::Fail("cargo-deny was built and does not start".to_owned())),
-        Ending::Failure(how) => Err(Missing::Fail(format!("cargo-deny is not built: {how}"))),
-        Ending::OverBudget => Err(Missing::Fail("building cargo-deny took too long".to_owned())),
+        Ending::Success => Err("cargo-deny was built and does not start".to_owned()),
+        Ending::Failure(how) => Err(format!("cargo-deny is not built: {how}")),
+        Ending::OverBudget => Err("building cargo-deny took too long".to_owned()),
     }
 }

@@ -100,27 +100,27 @@ impl<'a> Run<'a> {
     /// Runs a part, and leaves so much to those behind it.
     fn perform(&mut self, part: &Part, behind: Duration) {
         println!("\n== {} (budget {} s): {}", part.name, part.budget.as_secs(), part.checks);
+        let missing = |why: &str| match self.options.place {
+            Place::Ci => Outcome::Failed(format!("with CI=true nothing may be missing: {why}")),
+            Place::Desk => Outcome::Skipped(why.to_owned()),
+        };
         let command = match part.action {
             Action::Install => return self.install(part, behind),
-            Action::Run(command) => command(self.options),
+            Action::Run(command) => command(self.options).map_err(Outcome::Failed),
+            Action::RunIf(condition, command) => match condition() {
+                Ok(()) => command(self.options).map_err(Outcome::Failed),
+                Err(why) => Err(missing(why)),
+            },
             Action::Deny => {
                 let asked = Instant::now();
-                let command = deny::command(self.options.place);
+                let command = deny::command(self.options.place).map_err(|why| missing(&why));
                 self.outside += asked.elapsed();
-                match command {
-                    Err(deny::Missing::Skip(why)) => {
-                        let outcome = Outcome::Skipped(why.to_owned());
-                        self.rows.push(Row::without_tests(part, Duration::ZERO, outcome));
-                        return;
-                    }
-                    Err(deny::Missing::Fail(why)) => Err(why),
-                    Ok(command) => Ok(command),
-                }
+                command
             }
         };
         let (begun, limit) = (Instant::now(), self.left().saturating_sub(behind));
         let row = match command {
-            Err(why) => Row::without_tests(part, Duration::ZERO, Outcome::Failed(why)),
+            Err(outcome) => Row::without_tests(part, Duration::ZERO, outcome),
             Ok(command) => {
                 let mut tally = Tally::default();
                 let environment = slow::environment(&command);
@@ -161,7 +161,7 @@ impl<'a> Run<'a> {
         }
         match tally.lacks_more_than(&MAY_LACK) {
             Some(what) if self.options.place == Place::Ci && outcome == Outcome::Passed => {
-                Outcome::Failed(format!("with CI=true nothing may be missing, and this is: {what}"))
+                Outcome::Failed(format!("with CI=true nothing may be missing: {what}"))
             }
             _ => outcome,
         }

@@ -6,6 +6,7 @@
 //! crate again if another choice gives it other features.
 
 use super::options::Options;
+use crate::guard;
 use crate::repo;
 use std::process::Command;
 use std::time::Duration;
@@ -77,6 +78,8 @@ pub(super) enum Action {
     Install,
     /// Runs a command.
     Run(fn(&Options) -> Result<Command, String>),
+    /// Runs a command if a condition holds.
+    RunIf(fn() -> Result<(), &'static str>, fn(&Options) -> Result<Command, String>),
     /// Checks what we depend on with `cargo-deny`.
     Deny,
 }
@@ -91,7 +94,7 @@ const fn in_turn(turns: &'static [Turn], part: Part) -> Part {
 }
 
 /// Every part, in the order they run.
-pub(super) const PARTS: [Part; 11] = [
+pub(super) const PARTS: [Part; 12] = [
     part(
         "tidy",
         10,
@@ -116,6 +119,15 @@ pub(super) const PARTS: [Part; 11] = [
             400,
             "the simulators over a share of seeds, and whether they find planted faults",
             Action::Run(sim),
+        ),
+    ),
+    in_turn(
+        &[Turn::Simulated],
+        part(
+            "guard",
+            300,
+            "what a write costs in instructions, allocations and calls",
+            Action::RunIf(guard::has_valgrind, |_| Ok(cargo("run --quiet -p xtask -- guard"))),
         ),
     ),
     in_turn(
