@@ -58,7 +58,10 @@ pub fn open(
     let host = &other_users.host;
     let made = options.create && matches!(host.facts(path, true), Err(Errno::NOENT));
     if made {
-        create(host, path).map_err(explained)?;
+        match missing(path, options.size) {
+            no_device @ Refusal::NoDevice => return Err(explained(no_device)),
+            _ => create(host, path).map_err(explained)?,
+        }
     }
     let sized = if made { set_size(host, path, options.size) } else { Ok(()) };
     sized.and_then(|()| open_existing(path, options, other_users)).map_err(|refusal| {
@@ -68,6 +71,12 @@ pub fn open(
         }
         explained(refusal)
     })
+}
+
+/// What is not there: below /dev a device, which no file takes the place of. /dev/shm is an ordinary file system.
+fn missing(path: &Path, size: Bytes) -> Refusal {
+    let is_device = path.starts_with("/dev") && !path.starts_with("/dev/shm");
+    if is_device { Refusal::NoDevice } else { Refusal::Missing { size } }
 }
 
 fn create(host: &Host, path: &Path) -> Result<(), Refusal> {
@@ -143,7 +152,7 @@ fn claimed(
 ) -> Result<(File, Facts), Refusal> {
     let host = &other_users.host;
     let facts = host.facts(path, true).map_err(|errno| match errno {
-        Errno::NOENT => Refusal::Missing { size: options.size },
+        Errno::NOENT => missing(path, options.size),
         errno => refused("stat", errno),
     })?;
     refuse_if_used(&facts, other_users)?;

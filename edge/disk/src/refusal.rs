@@ -42,6 +42,9 @@ pub enum Refusal {
         /// How large it should be.
         size: Bytes,
     },
+    /// Nothing is there, where the system keeps its devices.
+    #[error("this device does not exist")]
+    NoDevice,
     /// It is neither a regular file nor a block device.
     #[error("it is a {found}, not a file or a block device")]
     WrongKind {
@@ -142,6 +145,7 @@ impl Refusal {
                 "create it with `fallocate -l {0} {path}` (or `truncate -s {0} {path}` and `sparse = true`)",
                 size.0
             ),
+            Self::NoDevice => "attach or activate the device, or correct the path".into(),
             Self::WrongKind { .. } => "name a regular file or a block device".into(),
             Self::TooSmall { configured, .. } => {
                 format!("enlarge it to {} bytes, or configure a smaller volume", configured.0)

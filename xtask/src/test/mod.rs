@@ -154,16 +154,18 @@ impl<'a> Run<'a> {
         tally: &Tally,
         environment: &Environment,
     ) -> Outcome {
-        let outcome = outcome(ending, limit);
-        if let (Outcome::Failed(_), Some(slow)) = (&outcome, tally.failures.only_slow()) {
-            self.slow.extend(slow.iter().map(|slow| (slow.clone(), environment.clone())));
-            return Outcome::Slow;
-        }
-        match tally.lacks_more_than(&MAY_LACK) {
-            Some(what) if self.options.place == Place::Ci && outcome == Outcome::Passed => {
+        let lacks = tally.lacks_more_than(&MAY_LACK);
+        let lacks = lacks.filter(|_| self.options.place == Place::Ci);
+        match (outcome(ending, limit), tally.failures.only_slow(), lacks) {
+            (Outcome::Failed(why), None, _) => Outcome::Failed(why),
+            (_, _, Some(what)) => {
                 Outcome::Failed(format!("with CI=true nothing may be missing: {what}"))
             }
-            _ => outcome,
+            (Outcome::Failed(_), Some(slow), None) => {
+                self.slow.extend(slow.iter().map(|slow| (slow.clone(), environment.clone())));
+                Outcome::Slow
+            }
+            (other, _, None) => other,
         }
     }
 

@@ -347,6 +347,7 @@ impl Job {
         let images = volumes.map(|(volume, (path, image))| {
             let image = match image {
                 Some(image) => image,
+                None if folder.image(&volume.name).is_symlink() => return Err(detached(&path, volume)),
                 None => Image::open(&path, volume, Access::Create)?,
             };
             link(&folder.image(&volume.name), &path)?;
@@ -399,6 +400,15 @@ impl Job {
         }
         Ok(copied)
     }
+}
+
+/// An image that lies elsewhere was exported to before and is not there now: its device is detached, or its file system not mounted.
+/// A new file in its place would lie on another disk.
+fn detached(path: &Path, volume: &ExportedVolume) -> anyhow::Error {
+    let (name, path) = (&volume.name, path.display());
+    anyhow!(
+        "the image of {name} is missing: {path}\n  hint: attach its device, or mount its file system; to create another image, export to another directory"
+    )
 }
 
 /// What is found in a directory.

@@ -96,6 +96,17 @@ fn a_file_that_cannot_be_allocated_is_refused_and_not_left_behind() {
 }
 
 #[test]
+fn no_file_takes_the_place_of_a_device_that_is_not_there() {
+    let path = std::path::Path::new("/dev/helio-no-such-device");
+    for create in [true, false] {
+        let error = refused(path, &OpenOptions { create, ..options(SIZE) });
+        assert_eq!(error.refusal, Refusal::NoDevice);
+        assert!(error.to_string().contains("activate the device"), "{error}");
+        assert!(!path.exists());
+    }
+}
+
+#[test]
 fn a_file_that_another_process_writes_is_refused_with_its_name() {
     let folder = folder();
     let path = folder.path().join("member.img");

@@ -377,6 +377,25 @@ fn an_image_lies_on_a_block_device() {
     let line = ["snapshot", "export", "db@one", &dir, "--image", &at, "--yes"];
     let refused = pair.helio("paris", &line).expect_failure();
     assert!(refused.contains("log.img already exists and is not a link to "), "{refused}");
+    // The disk is detached: no file takes its place, in /dev or in the directory where a file system was mounted.
+    let gone = pair.scratch().join("gone");
+    std::fs::remove_file(&link).expect("it is removed");
+    std::os::unix::fs::symlink(&gone, &link).expect("a link");
+    let named = format!("log={}", gone.display());
+    let plain = ["snapshot", "export", "db@one", &dir, "--yes"];
+    for line in [&plain[..], &[&plain[..], &["--image", &named]].concat()] {
+        let refused = pair.helio("paris", line).expect_failure();
+        assert!(refused.contains("the image of log is missing: "), "{refused}");
+        assert!(!gone.exists());
+    }
+    let (other, device) = (format!("{dir}-2"), "/dev/helio-no-such-device");
+    let at = format!("log={device}");
+    let line = ["snapshot", "export", "db@one", &other, "--image", &at, "--yes"];
+    let refused = pair.helio("paris", &line).expect_failure();
+    assert!(
+        refused.contains("this device does not exist") && !Path::new(device).exists(),
+        "{refused}"
+    );
 }
 
 #[test]
