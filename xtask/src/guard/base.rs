@@ -12,7 +12,7 @@ use std::process::Command;
 ///
 /// # Errors
 /// The repository has no such commit, or it cannot be measured.
-pub(super) fn costs(compiler: &str) -> Result<Costs, String> {
+pub(super) fn costs(compiler: &str, target: &Path) -> Result<Costs, String> {
     let commit = git(repo::root(), &["log", "-1", "--format=%H", "--", NUMBERS])?;
     if commit.is_empty() {
         return Err(format!("no commit has {NUMBERS}: the numbers must be committed first"));
@@ -32,7 +32,8 @@ pub(super) fn costs(compiler: &str) -> Result<Costs, String> {
     let place = checkout.to_string_lossy().into_owned();
     git(repo::root(), &["clone", "--quiet", "--shared", "--no-checkout", ".", &place])?;
     git(&checkout, &["checkout", "--quiet", "--detach", &commit])?;
-    let costs = measure(&checkout, &checkout.join("target"))?.costs;
+    // In the same place as the present one: crates of others are not built again.
+    let costs = measure(&checkout, target)?.costs;
     let comments = vec![format!("# Commit {commit}")];
     let numbers = Numbers { comments, compiler: compiler.to_owned(), costs };
     std::fs::write(&kept, numbers.to_string()).map_err(fails)?;

@@ -61,13 +61,16 @@ pub(crate) fn run(arguments: &[String]) -> Result<ExitCode, String> {
     let text = std::fs::read_to_string(&path).map_err(|why| format!("{NUMBERS}: {why}"))?;
     let mut numbers = Numbers::parse(&text).map_err(|why| format!("{NUMBERS}: {why}"))?;
     let compiler = compiler()?;
-    let measured = measure(repo::root(), &target())?;
+    let target = target();
+    let measured = measure(repo::root(), &target)?;
     for (name, why) in &measured.skipped {
         println!("{name}: skipped: {why}");
     }
     if options.measures_base(&numbers, &compiler) {
-        println!("the committed numbers are of {}; this is {compiler}", numbers.compiler);
-        numbers.costs = base::costs(&compiler)?;
+        if numbers.compiler != compiler {
+            println!("the committed numbers are of {}; this is {compiler}", numbers.compiler);
+        }
+        numbers.costs = base::costs(&compiler, &target)?;
     }
     let failed = compare(&numbers.costs, &measured);
     if let Some(reason) = options.accept {
