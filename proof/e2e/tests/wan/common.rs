@@ -13,6 +13,8 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 /// A line of one's own: nobody else's is there as long as it is.
 pub(crate) struct Alone {
     pub(crate) wan: Wan,
+    /// Before it was laid: its schedules began later.
+    pub(crate) begun: Instant,
     _turn: MutexGuard<'static, ()>,
 }
 
@@ -24,7 +26,8 @@ pub(crate) fn lay(arguments: &[&str]) -> Option<Alone> {
         say_skipped(lacking);
         return None;
     }
-    Some(Alone { wan: Wan::start(arguments), _turn: turn })
+    let begun = Instant::now();
+    Some(Alone { wan: Wan::start(arguments), begun, _turn: turn })
 }
 
 /// Datagram sockets at both ends, connected.

@@ -6,14 +6,13 @@ use helio_netmodel::{WayWeather, Weather, WeatherRow};
 use helio_testkit::{Group, Side, TempDir, helio, helio_binary, in_rate, in_time, run};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const MS: Duration = Duration::from_millis(1);
 
 #[test]
 fn a_schedule_cuts_and_heals_the_line() {
     let orders = ["--at", "300ms cut there", "--at", "2s heal", "--at", "2100ms link t1"];
-    let laid = Instant::now();
     let Some(mut line) = lay(&[&["--rtt", "2ms"], &orders[..]].concat()) else { return };
     let said = line.wan.introduction().join("\n");
     assert!(said.contains("\n--at: 3 commands, once\n"), "{said}");
@@ -22,7 +21,7 @@ fn a_schedule_cuts_and_heals_the_line() {
     let cut = line.wan.hear();
     assert!(cut.starts_with("at 0.3s, cut there: the link is cut from left to right"), "{cut}");
     left.send(b"lost").expect("the device is up");
-    in_time(laid.elapsed(), Duration::from_secs(2), "a datagram before the line heals");
+    in_time(line.begun.elapsed(), Duration::from_secs(2), "a datagram before the line heals");
     assert_eq!(line.wan.hear(), "at 2s, heal: the link is up");
     passes(&left, &right);
     assert_eq!(
