@@ -347,7 +347,9 @@ impl Job {
         let images = volumes.map(|(volume, (path, image))| {
             let image = match image {
                 Some(image) => image,
-                None if folder.image(&volume.name).is_symlink() => return Err(detached(&path, volume)),
+                None if folder.image(&volume.name).is_symlink() => {
+                    return Err(detached(&path, volume));
+                }
                 None => Image::open(&path, volume, Access::Create)?,
             };
             link(&folder.image(&volume.name), &path)?;
