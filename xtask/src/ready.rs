@@ -14,6 +14,16 @@ use std::time::{Duration, Instant};
 const WITHIN: Duration = Duration::from_secs(4 * 60 * 60);
 /// What `--quick` should take where everything was built before.
 const QUICK: Duration = Duration::from_secs(3 * 60);
+/// What the names of variables begin with that are not passed on to that run.
+const OURS: [&str; 7] = [
+    "CARGO_BUILD_",
+    "CARGO_INCREMENTAL",
+    "CARGO_MANIFEST",
+    "CARGO_PKG_",
+    "CARGO_PROFILE_",
+    "CARGO_TARGET_DIR",
+    "HELIO_",
+];
 /// Tests that compare what is generated, and lists, with what they are made of.
 const GENERATED: [&str; 9] = [
     "the_description_in_the_tree_is_the_one_of_the_types",
@@ -42,14 +52,14 @@ fn whole() -> Result<ExitCode, String> {
     if !changes.is_empty() {
         println!("not committed, so not tested:\n{changes}");
     }
-    let tree = repo::tree()?;
     let clone = Clone::of_head()?;
+    let tree = repo::tree_of(&clone.folder)?;
     let mut run = Command::new("bash");
     run.arg(".ci/run").current_dir(&clone.folder).env("CI", "true");
-    // Nothing of this build, or of a test by hand, is meant for that one.
-    let meant = |name: &str| name.starts_with("CARGO") || name.starts_with("HELIO_");
+    // What this build, or a test by hand, is set to is not meant for that one.
+    let ours = |name: &String| OURS.iter().any(|ours| name.starts_with(ours));
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-    names.filter(|name| meant(name) && name != "CARGO_HOME").for_each(|name| {
+    names.filter(ours).for_each(|name| {
         run.env_remove(name);
     });
     let begun = Instant::now();
@@ -104,33 +114,29 @@ impl Drop for Clone {
     }
 }
 
-/// Prints the tree that passed last, and the commits since.
+/// Prints the commit that passed last, and the commits since.
 fn last() -> Result<ExitCode, String> {
     let text = fs::read_to_string(remembered()?).unwrap_or_default();
-    let log = ["log", "--format=%T %h %s"];
-    let log = repo::output(Command::new("git").args(log))?;
-    let told = since(&text, &log);
-    println!("{}", told.as_deref().unwrap_or("no tree has passed the whole of .ci/run here"));
+    let git = |arguments: &[&str]| repo::output(Command::new("git").args(arguments));
+    let Some(commit) = newest(&text, &git(&["log", "--format=%T %h"])?).map(str::to_owned) else {
+        println!("no commit of this branch has passed the whole of .ci/run on this machine");
+        return Ok(ExitCode::FAILURE);
+    };
+    let since = git(&["log", "--format=%h %s", &format!("{commit}..HEAD")])?;
     let changes = repo::changes()?;
+    println!("passed: {}", git(&["log", "-1", "--format=%h %s", &commit])?.trim());
+    print!("commits since: {}\n{since}", since.lines().count());
     if !changes.is_empty() {
         println!("not committed:\n{changes}");
     }
-    let is_head = text.lines().any(|tree| log.starts_with(tree));
-    Ok(if is_head && changes.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let is_ready = since.is_empty() && changes.is_empty();
+    Ok(if is_ready { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Which of the trees that passed is the newest in a log of `TREE COMMIT SUBJECT`, and what came since; of none the last one.
-fn since(passed: &str, log: &str) -> Option<String> {
-    let is_passed =
-        |line: &str| line.split(' ').next().is_some_and(|tree| passed.lines().any(|it| it == tree));
-    let commits: Vec<&str> = log.lines().take_while(|line| !is_passed(line)).collect();
-    let Some(found) = log.lines().nth(commits.len()) else {
-        let last = passed.lines().last()?;
-        return Some(format!("{last} passed last, and no commit before HEAD has it"));
-    };
-    let mut told = format!("{found}: passed, {} commits since", commits.len());
-    commits.iter().for_each(|commit| told = format!("{told}\n  {commit}"));
-    Some(told)
+/// The newest commit in a log of `TREE COMMIT` whose tree is one of those that passed.
+fn newest<'a>(passed: &str, log: &'a str) -> Option<&'a str> {
+    let mut commits = log.lines().filter_map(|line| line.split_once(' '));
+    commits.find(|(tree, _)| passed.lines().any(|it| it == *tree)).map(|(_, commit)| commit)
 }
 
 /// What fails most often, in minutes: form, lints, documentation, what is generated.
@@ -172,13 +178,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_tree_that_passed_is_told_with_what_came_since() {
-        let log = "ccc 3 third\nbbb 2 second\naaa 1 first\n";
-        assert_eq!(since("", log), None);
-        let one = since("aaa\nbbb\n", log).expect("two passed");
-        assert_eq!(one, "bbb 2 second: passed, 1 commits since\n  ccc 3 third");
-        assert_eq!(since("ccc\n", log).expect("it passed"), "ccc 3 third: passed, 0 commits since");
-        assert!(since("ddd\n", log).is_some_and(|told| told.contains("ddd passed last")));
+    fn the_newest_commit_whose_tree_passed_is_found() {
+        let log = "ccc 3\nbbb 2\naaa 1\n";
+        assert_eq!(newest("aaa\nbbb\n", log), Some("2"));
+        assert_eq!((newest("ccc\naaa\n", log), newest("", log)), (Some("3"), None));
+        assert_eq!(newest("cc\n\nddd\n", log), None);
     }
 
     #[test]

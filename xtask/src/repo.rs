@@ -88,8 +88,14 @@ pub(crate) fn package_with(source: &str, program: &str) -> Result<PathBuf, Strin
 
 /// The hash of what HEAD holds. A commit of the same files has the same one.
 pub(crate) fn tree() -> Result<String, String> {
-    output(Command::new("git").args(["rev-parse", "HEAD^{tree}"]))
-        .map(|hash| hash.trim().to_owned())
+    tree_of(root())
+}
+
+/// The same of another checkout.
+pub(crate) fn tree_of(checkout: &Path) -> Result<String, String> {
+    let mut git = Command::new("git");
+    git.arg("-C").arg(checkout).args(["rev-parse", "HEAD^{tree}"]);
+    output(&mut git).map(|hash| hash.trim().to_owned())
 }
 
 /// What is not as in HEAD, a line a file.

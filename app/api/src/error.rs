@@ -148,7 +148,7 @@ pub mod code {
         ("not-full", "the member does not hold all of the volume"),
         (
             "not-whole",
-            "the members hold something else than clients read: a restore or a merge is under way, or no member has everything",
+            "the members do not hold what clients read: a restore or a merge is under way, or some regions are only on the peer",
         ),
         ("no-bitmap", "the metadata has no bitmap of the member"),
         (

@@ -56,15 +56,23 @@ struct Desk {
 /// Measures a list of operations of a driver.
 ///
 /// # Errors
-/// This machine has no such driver, or no file past the cache.
-pub(crate) fn measure(choice: DriverChoice, list: List) -> Result<Figures, Missing> {
-    let mut desk = Desk::new(choice, list).map_err(|why| Missing(why.to_string()))?;
+/// An operation fails.
+///
+/// Returns what is missing if this machine has no such driver, or no file past the cache.
+pub(crate) fn measure(
+    choice: DriverChoice,
+    list: List,
+) -> Result<Result<Figures, Missing>, String> {
+    let mut desk = match Desk::new(choice, list) {
+        Ok(desk) => desk,
+        Err(why) => return Ok(Err(Missing(why.to_string()))),
+    };
     let (rounds, operations) = match list {
         List::Cached(depth) => (CACHED / depth, CACHED * 3),
         List::Direct => (DIRECT, DIRECT * 2),
     };
-    (0..rounds).try_for_each(|_| desk.perform(list)).map_err(Missing)?;
-    Ok(Figures { operations, allocations: allocations::counted(), calls: None })
+    (0..rounds).try_for_each(|_| desk.perform(list))?;
+    Ok(Ok(Figures { operations, allocations: allocations::counted(), calls: None }))
 }
 
 impl Desk {

@@ -68,6 +68,6 @@ fn perform(name: &str) -> Result<Result<Figures, Missing>, String> {
     let row = ROWS.iter().find(|(row, _)| *row == name).map(|(_, row)| *row);
     match row.ok_or("there is no such row; without an argument all rows are printed")? {
         Row::Group(kind, depth) => pair::measure(kind, depth, WRITES).map(Ok),
-        Row::Driver(choice, list) => Ok(drivers::measure(choice, list)),
+        Row::Driver(choice, list) => drivers::measure(choice, list),
     }
 }

@@ -64,7 +64,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<ExitCode, String> {
     let target = target();
     let measured = measure(repo::root(), &target)?;
     for (name, why) in &measured.skipped {
-        println!("{name}: skipped: {why}");
+        // As tests do: `cargo xtask test` reads it.
+        println!("{name}: skipped: needs {why}");
     }
     if options.measures_base(&numbers, &compiler) {
         if numbers.compiler != compiler {

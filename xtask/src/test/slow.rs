@@ -91,7 +91,15 @@ enum Section {
     Of(String),
     /// On the line with the text of its first panic.
     Panicked(String),
+    /// Behind the text of a test that was slow, ...
+    Slow,
+    /// ... in the log of a daemon that the test kit printed there.
+    Log,
 }
+
+/// What the test kit prints before the log of a daemon whose test failed, and behind it (`proof/testkit/src/daemon.rs`).
+const LOG: &str = "-- the daemon of ";
+const END_OF_LOG: &str = "-- end of its log";
 
 /// The failures that a command of cargo tells.
 #[derive(Debug, Default)]
@@ -128,7 +136,15 @@ impl Failures {
             }
             Section::Panicked(test) => {
                 let program = self.program.clone().filter(|_| line.starts_with(SLOW));
+                let is_slow = program.is_some();
                 self.slow.extend(program.map(|program| Slow { program, test }));
+                if is_slow { Section::Slow } else { Section::Elsewhere }
+            }
+            Section::Slow if line.starts_with(LOG) => Section::Log,
+            Section::Log if line.starts_with(END_OF_LOG) => Section::Slow,
+            // A daemon that panicked broke a promise, and the test waited for it in vain.
+            Section::Log if line.contains(" panicked at ") => {
+                self.slow.pop();
                 Section::Elsewhere
             }
             same => same,
@@ -201,6 +217,12 @@ mod tests {
         for other in ["assertion failed: x", "it said SLOW: in its text"] {
             assert_eq!(story(&[slow.clone(), failed("b", other)]).only_slow(), None, "{other}");
         }
+        let log = "-- the daemon of paris logged:\nthread 'shard' (9) panicked at c.rs:1:2:\n-- end of its log";
+        let panicked = failed("a", "SLOW: a wait").replace("the log of a daemon", log);
+        assert_eq!(story(&[panicked]).only_slow(), None, "a daemon broke");
+        let sound = log.replace(" panicked at ", " said ");
+        let waited = failed("a", "SLOW: a wait").replace("the log of a daemon", &sound);
+        assert!(story(&[waited]).only_slow().is_some());
         // Its first panic counts: what follows is what the first one left.
         let broken = failed("a", "a promise").replace("the log of a daemon", "SLOW: a wait");
         assert_eq!(story(&[broken]).only_slow(), None);

@@ -347,9 +347,6 @@ impl Job {
         let images = volumes.map(|(volume, (path, image))| {
             let image = match image {
                 Some(image) => image,
-                None if folder.image(&volume.name).is_symlink() => {
-                    return Err(detached(&path, volume));
-                }
                 None => Image::open(&path, volume, Access::Create)?,
             };
             link(&folder.image(&volume.name), &path)?;
@@ -454,6 +451,9 @@ impl<'a> Found<'a> {
     ) -> Result<(PathBuf, Option<Image>)> {
         let path = self.place(&volume.name, wish)?;
         if !path.exists() {
+            if self.folder.image(&volume.name).is_symlink() {
+                return Err(detached(&path, volume));
+            }
             volume.differs.add_all();
             return Ok((path, None));
         }

@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Released {
     pub(crate) role: Role,
-    /// The images keep the order promise.
+    /// The members hold what clients read, and that keeps the order promise.
     pub(crate) consistent: bool,
     /// All of it is durable.
     pub(crate) flushed: bool,
@@ -163,15 +163,17 @@ impl<D: Driver> Shard<D> {
         };
         group.tap = None;
         group.refuse_merges();
-        let words = group.engine.view().words();
-        let (head, flushed) = group.engine.view().left_behind();
+        let view = group.engine.view();
+        let words = view.words();
+        let is_whole = group.config.indices().all(|volume| view.whole_member(volume).is_ok());
+        let (head, flushed) = view.left_behind();
         let late = group.late_members().into_iter();
         let late = late.map(|(volume, path)| (volume.to_owned(), PathBuf::from(path))).collect();
         let [stores, stale] = group.members();
         group.volumes.clear();
         let released = Released {
             role,
-            consistent: words.consistent,
+            consistent: words.consistent && is_whole,
             flushed,
             generation: words.generation,
             head,

@@ -146,6 +146,11 @@ impl Copies {
         self.over
     }
 
+    /// The volumes are about to go back to a copy: what differs is marked, or will be.
+    pub(crate) const fn restore_begins(&self) -> bool {
+        matches!(self.task, Task::Rollback { .. })
+    }
+
     /// Whether something is being done.
     pub(crate) fn is_idle(&self) -> bool {
         self.task == Task::Idle

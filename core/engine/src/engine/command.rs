@@ -74,6 +74,8 @@ impl Engine {
             }),
             Command::SeedEnd => standing.seed_end(id, peer.session(), record, resync, local, turn),
             Command::Set(op) => return local.ask_set(id, op, turn),
+            // What it marks would be cleared.
+            Command::RestoreSnapshot(_) if resync.seed().is_beginning() => Err(busy()),
             Command::Snapshot(_) | Command::SnapshotHere(_) | Command::RestoreSnapshot(_) => {
                 standing.on_snapshots((id, command), copies, (record, permit), local, turn)
             }

@@ -4,6 +4,7 @@
 //!
 //! | label | why it does not | what ends that |
 //! |---|---|---|
+//! | `restore-begins` | a restore from a snapshot begins | it has begun |
 //! | `restoring` | a part of a restored snapshot is written to no member yet | it is written in the background |
 //! | `unmerged` | full members may differ | they are merged in the background |
 //! | `no-full-member` | no member has everything | a copy from the peer |
@@ -21,6 +22,8 @@ use helio_units::{Bytes, MemberIndex, VolumeIndex};
 /// Why no member of a volume holds what its clients read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotWhole {
+    /// A restore from a snapshot begins: what differs is marked already, or will be.
+    RestoreBegins,
     /// So many bytes of a restored snapshot are to be written still. With a fault they are not before the process starts again.
     Restoring(Bytes, Option<StoreFault>),
     /// Full members may differ in so many bytes.
@@ -36,6 +39,7 @@ impl NotWhole {
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
+            Self::RestoreBegins => "restore-begins",
             Self::Restoring(..) => "restoring",
             Self::Unmerged(_) => "unmerged",
             Self::NoFullMember => "no-full-member",
@@ -48,8 +52,12 @@ impl NotWhole {
     pub fn refusal(self, volume: VolumeIndex, config: &Config) -> Refusal {
         let Config { group, node, .. } = config;
         let name = config.name_of(volume);
-        let held = "a `copies-at-once` or `copy-priority` of 0 delays that";
+        let held = "if `copies-at-once` or `copy-priority` is 0, raise it and run `helio apply`";
         let (why, hint) = match self {
+            Self::RestoreBegins => (
+                "a restore from a snapshot begins".into(),
+                format!("wait until `helio status {group}` shows no restore, then repeat"),
+            ),
             Self::Restoring(left, None) => (
                 format!("{left} of a restored snapshot are not written to the members yet"),
                 format!("wait until `helio status {group}` shows no restore, then repeat; {held}"),
@@ -77,7 +85,8 @@ impl NotWhole {
         };
         let text =
             format!("the members of {group}/{name} do not hold what its clients read: {why}");
-        let passes = matches!(self, Self::Restoring(_, None) | Self::Unmerged(_));
+        let passes =
+            matches!(self, Self::RestoreBegins | Self::Restoring(_, None) | Self::Unmerged(_));
         Refusal { retry: passes, ..Refusal::new("not-whole", text, hint) }
     }
 }
@@ -89,6 +98,9 @@ impl View<'_> {
     /// # Errors
     /// What is missing for that.
     pub fn settled_member(&self, volume: VolumeIndex) -> Result<MemberIndex, NotWhole> {
+        if self.copies.restore_begins() {
+            return Err(NotWhole::RestoreBegins);
+        }
         if let Some(rollback) = self.local.rollback() {
             return Err(NotWhole::Restoring(rollback.left, rollback.failed));
         }

@@ -8,7 +8,7 @@ pub(crate) fn desk(options: DriverOptions) -> Desk {
     match RingDriver::new(options) {
         Ok(driver) => Desk::over(driver),
         Err(error) => {
-            eprintln!("tested with the other driver, there is no io_uring here: {error}");
+            crate::common::say_skipped(&format!("io_uring, tested with the other driver: {error}"));
             super::poll::desk(options)
         }
     }

@@ -43,7 +43,7 @@ impl Stage {
         wait_members(&stage.pair, "paris", ["full", "full"]);
         stage.write(1);
         if attribute(&stage.members[0], "user.heliograph").is_none() {
-            eprintln!("skipped: this file system keeps no extended attributes");
+            helio_testkit::say_skipped("a file system that keeps extended attributes");
             return None;
         }
         let stamps = stage.members.each_ref().map(|file| attribute(file, "user.heliograph.set"));

@@ -127,6 +127,10 @@ impl Group {
     /// yet: a read of layers makes the members equal there.
     pub(crate) fn readable(&self, volume: VolumeIndex) -> Option<&MemberPlan> {
         let view = self.engine.view();
+        // Every request asks: how much is left to write takes time to count.
+        if view.is_rolling_back() {
+            return None;
+        }
         let has_blank = view.set_status(volume).is_some_and(|set| set.blank > Bytes::ZERO);
         let whole = view.whole_member(volume).ok().filter(|_| !has_blank)?;
         self.member(volume, whole)

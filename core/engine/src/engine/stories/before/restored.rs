@@ -57,14 +57,16 @@ fn no_disk_is_shipped_while_a_part_of_a_restore_is_on_no_member() {
     let mut desk = Desk::rolling_back();
     let whole =
         |desk: &Desk| desk.engine.view().whole_member(VolumeIndex(0)).map_err(NotWhole::label);
-    assert_eq!(whole(&desk), Ok(MemberIndex(0)), "it has not begun");
+    assert_eq!(whole(&desk), Err("restore-begins"), "the marks are made");
+    desk.command(Command::SeedBegin { at: 7 });
     assert_eq!(desk.store(StoreOutcome::Done), StoreOp::Flush);
     desk.save();
     desk.save();
     desk.stages(PoolOutcome::Done);
     assert_eq!(whole(&desk), Err("restoring"));
     desk.command(Command::SeedBegin { at: 7 });
-    assert_eq!(desk.refused, ["not-whole"]);
+    assert_eq!(desk.refused, ["not-whole", "not-whole"]);
+    assert_eq!(whole(&Desk::leading(one_copy(true))), Ok(MemberIndex(0)));
 }
 
 #[test]
