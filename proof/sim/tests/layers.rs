@@ -18,10 +18,11 @@ fn broken(seed: u64, why: &str) {
 fn layers_refine_one_reference_store() {
     let walked = walk_layers(first_seed(), SEEDS, 10, &broken);
     let walked = walked.unwrap_or_else(|broken| panic!("{broken} seeds break a promise"));
+    // A restore happens once in 80 stories or so: by chance there may be fewer than of the others.
     for (what, count) in [
         ("operations", walked.operations / 100),
         ("cuts", walked.cuts),
-        ("restores", walked.restores),
+        ("restores", walked.restores * 2),
         ("rollbacks", walked.rollbacks),
         ("refused changes", walked.refused),
         ("reads of copies", walked.copy_reads),
