@@ -23,8 +23,9 @@ use tally::{Outcome, Row, Tally};
 const UNLIMITED: Duration = Duration::from_secs(24 * 60 * 60);
 /// The slow tests of a run that may pass when they are repeated. More mean that something is wrong with the product, or with the machine.
 const MOST_FLAKY: usize = 2;
-/// What may be missing where nothing else may: it takes a kernel, or a guest, that such a machine does not have.
-const MAY_LACK: [&str; 6] = [
+/// What may be missing where nothing else may: it takes a kernel, a guest, or a right that such a machine does not have.
+const MAY_LACK: [&str; 7] = [
+    "CAP_SYS_RESOURCE",
     "root and ublk",
     "root and the kernel's NBD client",
     "a guest of its own (cargo xtask vm pressure)",
