@@ -4,5 +4,5 @@
 
 #[test]
 fn every_promise_is_kept_over_a_share_of_seeds() {
-    helio_testkit::walk_share(env!("CARGO_BIN_EXE_helio-sim"), 2000);
+    helio_testkit::walk_share(env!("CARGO_BIN_EXE_helio-sim"), 500);
 }
