@@ -19,6 +19,7 @@ use crate::peer::hang_up::HangUp;
 use crate::peer::keeping::NO_SPACE;
 use crate::peer::pause::{End, Proof};
 use crate::peer::session::out_of_turn;
+use crate::record::save::Goal;
 use crate::role::Following;
 use crate::show::view::View;
 use alloc::format;
@@ -185,8 +186,12 @@ impl Engine {
         }
         let b = self.record.superblock();
         let kept = !self.keeper.is_short() && (start.keep || self.keeper.kept().is_none());
+        // The record tells of the image only what no marker is about to change.
+        let changes = self.standing.follower().is_some_and(Follower::holds_marker)
+            || self.record.wants(|goal| *goal == Goal::Consistent);
         let continues = b.lineage == start.lineage
             && b.consistent == start.consistent
+            && !changes
             && !b.clean
             && !b.alone
             && (kept || b.consistent);

@@ -286,6 +286,11 @@ impl Follower {
         self.slots.front().is_some_and(marker) && self.durable() == self.completed()
     }
 
+    /// A marker was received, and its record is not durable: what the record says of the image is about to change.
+    pub(crate) fn holds_marker(&self) -> bool {
+        self.slots.iter().any(|slot| slot.item.kind == ItemKind::Consistent)
+    }
+
     /// What items behind `at` will change, or have begun to, that were received and are not applied: one that was issued may
     /// wait in a layer.
     pub(crate) fn waiting_behind(

@@ -248,7 +248,11 @@ impl Desk {
     }
 
     fn start(&mut self, keep: bool) {
-        let (lineage, from) = (generation(1), Sequence(21));
+        self.start_at(21, keep);
+    }
+
+    fn start_at(&mut self, from: u64, keep: bool) {
+        let (lineage, from) = (generation(1), Sequence(from));
         let start = Start {
             lineage,
             from,

@@ -198,6 +198,40 @@ fn ending(bound: Option<Bytes>) -> Desk {
     desk
 }
 
+/// Its items would be applied to an image that the record calls consistent a moment later.
+#[test]
+fn a_copy_that_begins_before_the_end_of_the_one_before_is_recorded_does_not_go_on_with_it() {
+    for marker_waits in [true, false] {
+        let mut desk = if marker_waits { Desk::keeping() } else { ending(None) };
+        if marker_waits {
+            desk.zero(21, 3);
+            desk.item(22, ItemKind::Consistent, Extent::default());
+            assert!(desk.saves.is_empty(), "an item before the marker is not applied yet");
+        }
+        let next = if marker_waits { 23 } else { 25 };
+        desk.start_at(next, true);
+        desk.zero(next, 9);
+        if marker_waits {
+            desk.preserve();
+            desk.store_all();
+        }
+        assert!(desk.save().consistent);
+        let changes = |op: &StoreOp| op.changes().is_some_and(|extent| extent.overlaps(chunk(9)));
+        let mut rounds = 0;
+        while desk.saves.is_empty() {
+            assert!(!desk.ios.iter().any(|(_, op)| changes(op)), "the record says consistent");
+            if desk.pools.is_empty() {
+                desk.store_all();
+            } else {
+                desk.pool(PoolOutcome::Done);
+            }
+            rounds += 1;
+            assert!(rounds < 20, "the start is not recorded");
+        }
+        assert!(!desk.save().consistent, "its start is recorded before its first item");
+    }
+}
+
 #[test]
 fn a_keeping_whose_end_cannot_be_recorded_holds_up_nothing() {
     let mut desk = ending(None);
