@@ -188,12 +188,15 @@ fn of_metadata(verb: Metadata, At { state, .. }: &At) -> Result<ExitCode> {
     match verb {
         Metadata::Check { group, json } => metadata::check(&group, state, json),
         Metadata::Move { group, to, json } => metadata::moved(&group, state, &to, json),
-        Metadata::Create { group, node, config, yes, json } => {
+        Metadata::Create { group, node, config, finish_restore: restore, yes, json } => {
             let state = state.clone();
-            metadata::create(Creation { group, node, config, state }, Consent { yes, json })
+            metadata::create(
+                Creation { group, node, config, state, restore },
+                Consent { yes, json },
+            )
         }
-        Metadata::Accept { group, yes, json } => {
-            metadata::accept(&group, state, Consent { yes, json })
+        Metadata::Accept { group, finish_restore, yes, json } => {
+            metadata::accept(&group, finish_restore.as_deref(), state, Consent { yes, json })
         }
     }
 }

@@ -25,6 +25,7 @@ use crate::verified::{self, Record};
 use crate::{drills, released, trust};
 pub(crate) use another::{another, one_more};
 use anyhow::{Context, Result, anyhow, bail};
+pub use before::with_restore;
 pub use begin::{Created, Creation, create};
 use helio_disk::{Member, MemberIdentity, OpenError, OpenOptions, OtherUsers, Refusal};
 use helio_driver::{Errno, File, Host, Mode, OFlags};

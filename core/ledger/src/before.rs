@@ -20,6 +20,7 @@ use helio_format::before::{
     AREA_PAGES, CopyNumber, CopyStage, CopyView, Header, KeptCopy, PAGE_BYTES, Page, PageError,
     Record, Slot, fingerprint, first,
 };
+use helio_format::superblock::Superblock;
 use helio_units::{Bytes, Extent, VolumeIndex, WallTime};
 
 /// Bytes of a header area.
@@ -77,14 +78,49 @@ impl BeforeFound {
         self.copies.iter().any(held).then_some(to)
     }
 
-    /// The volumes need what was preserved to be what they were rolled back to, and it is not there. By the node's record a rollback
-    /// of that number may be under way.
+    /// What the rollback that it lists, or does not, is to the record of the node.
     #[must_use]
-    pub fn has_lost(&self, number: CopyNumber) -> bool {
-        let listed =
-            |copy: &KeptCopy| copy.number == number && matches!(copy.stage, CopyStage::Rollback(_));
-        let began = self.last < number || self.copies.iter().any(listed);
-        began && self.rollback(number).is_none()
+    pub fn standing(&self, record: &Superblock) -> RollbackStanding {
+        let rolls = |copy: &&KeptCopy| matches!(copy.stage, CopyStage::Rollback(_));
+        let listed = self.copies.iter().rfind(rolls).map(|copy| copy.number);
+        let recorded = record.rollback.filter(|by| *by > record.copies_over(self.last));
+        match (recorded, listed) {
+            (Some(by), _) if self.rollback(by).is_some() => RollbackStanding::GoesOn,
+            (Some(by), _) if listed == Some(by) || self.last < by => RollbackStanding::Lost,
+            (_, Some(by)) if by > record.copies_over => RollbackStanding::Unrecorded(by),
+            (_, Some(_)) => RollbackStanding::Over,
+            (_, None) => RollbackStanding::Nothing,
+        }
+    }
+}
+
+/// What a rollback is to the record of its node. It is recorded before it is listed, and listed before a member holds anything of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RollbackStanding {
+    /// None is under way.
+    Nothing,
+    /// Everything that the volumes need is there.
+    GoesOn,
+    /// It is of no use any more: the volumes lie on other disks since, or an operator discarded them.
+    Over,
+    /// The volumes need what was preserved to be what they were rolled back to, and it is not there.
+    Lost,
+    /// That one is listed, and the record does not know it: the metadata is new or older than the file, or the file is an older one.
+    /// What the volumes hold is not known.
+    Unrecorded(CopyNumber),
+}
+
+impl RollbackStanding {
+    /// For programs, and for those who look it up.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing",
+            Self::GoesOn => "goes-on",
+            Self::Over => "over",
+            Self::Lost => "lost",
+            Self::Unrecorded(_) => "unrecorded",
+        }
     }
 }
 

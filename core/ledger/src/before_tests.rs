@@ -10,6 +10,8 @@ use helio_units::Sequence;
 mod branches;
 #[path = "before_first_tests.rs"]
 mod first_version;
+#[path = "before_standing_tests.rs"]
+mod standing;
 
 const CHUNK: u64 = 512;
 const OWNER: u32 = 7;

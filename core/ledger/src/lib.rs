@@ -35,7 +35,10 @@ mod older_tests;
 #[cfg(test)]
 mod paper;
 
-pub use before::{BeforeError, BeforeFound, BeforeRecord, BeforeStore, BeforeWrite, Chunk, ReadAt};
+pub use before::{
+    BeforeError, BeforeFound, BeforeRecord, BeforeStore, BeforeWrite, Chunk, ReadAt,
+    RollbackStanding,
+};
 pub use describe::{Content, CopyState, Description, PairLine, PairState, describe, fields};
 pub use error::{LedgerError, PageName};
 pub use helio_format::directory::MapOwner;

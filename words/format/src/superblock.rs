@@ -176,10 +176,13 @@ impl Superblock {
     }
 
     /// Up to which of the copies that the before-image file lists, of which the last one has that number, expendable ones are over. Of a
-    /// node without a history nothing may tell on which disks they were cut.
+    /// node without a history nothing may tell on which disks they were cut, unless an operator said that a rollback among them is
+    /// of these disks.
     #[must_use]
     pub fn copies_over(&self, last: CopyNumber) -> CopyNumber {
-        let unknown = self.lineage.generation == Generation::NONE && self.members.contains(&0);
+        let unknown = self.lineage.generation == Generation::NONE
+            && self.members.contains(&0)
+            && self.rollback.is_none();
         if unknown { last } else { self.copies_over }
     }
 

@@ -234,6 +234,9 @@ pub enum Metadata {
         /// Configuration file.
         #[arg(long, value_name = "FILE", default_value = "/etc/heliograph/heliograph.toml")]
         config: PathBuf,
+        /// Finish the restore that this before-image file contains.
+        #[arg(long, value_name = "FILE")]
+        finish_restore: Option<PathBuf>,
         /// Do not ask for confirmation.
         #[arg(short, long)]
         yes: bool,
@@ -248,6 +251,9 @@ pub enum Metadata {
     Accept {
         /// Group name, or the path of a metadata file.
         group: String,
+        /// Finish the restore that this before-image file contains.
+        #[arg(long, value_name = "FILE")]
+        finish_restore: Option<PathBuf>,
         /// Do not ask for confirmation.
         #[arg(short, long)]
         yes: bool,

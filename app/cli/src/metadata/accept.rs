@@ -9,13 +9,19 @@ use crate::failure::{failed, unreadable};
 use crate::verbs::done;
 use anyhow::{Result, anyhow, bail};
 use helio_daemon::offline::{OnDisk, count_alone, locked, write_superblock};
+use helio_daemon::{Platform, with_restore};
 use helio_format::files::{FileRecord, Standing};
 use helio_ledger::{Found, Ledger, Opened, describe, files};
 use std::path::Path;
 use std::process::ExitCode;
 
 /// See the module's words. The daemon is stopped.
-pub(crate) fn accept(group: &str, state: &Path, consent: Consent) -> Result<ExitCode> {
+pub(crate) fn accept(
+    group: &str,
+    restore: Option<&Path>,
+    state: &Path,
+    consent: Consent,
+) -> Result<ExitCode> {
     let _held = hold(state)?;
     let path = path_of(group, state);
     let shown = path.display();
@@ -41,8 +47,11 @@ pub(crate) fn accept(group: &str, state: &Path, consent: Consent) -> Result<Exit
     };
     may_count(record, &path, group.contains('/'), owner)?;
     let words = Words::of(record.standing, &path, owner.0);
-    consent.get(&words.stake, &words.question)?;
     let (ledger, Found { mut superblock, .. }) = *found;
+    if let Some(file) = restore {
+        superblock = with_restore(&Platform::this().host, file, superblock)?;
+    }
+    consent.get(&words.stake, &words.question)?;
     superblock.members.fill(0);
     superblock.verified.fill(0);
     superblock.marks_void = true;
@@ -137,7 +146,7 @@ pub(super) mod tests {
     }
 
     fn run(name: &str, state: &Path) -> Result<ExitCode> {
-        accept(name, state, Consent { yes: true, json: false })
+        accept(name, None, state, Consent { yes: true, json: false })
     }
 
     fn record(path: &Path) -> Option<FileRecord> {

@@ -9,11 +9,18 @@ use std::process::ExitCode;
 
 /// Shows what is discarded, asks, and writes the file.
 pub(crate) fn create(wish: Creation, consent: Consent) -> Result<ExitCode> {
-    let Creation { group, node, .. } = &wish;
+    let Creation { group, node, restore, .. } = &wish;
+    let finishes = restore.as_ref().map(|file| {
+        format!(
+            "; and if {} is an older copy of that file, writes since then are overwritten by the restore",
+            file.display()
+        )
+    });
     let stake = format!(
         "all of {group} on {node}, with every acknowledged write that exists only there: a peer overwrites it. \
          If {node} was primary last, restore its state directory instead, or keep its copy: `helio promote {group} --force` \
-         on {node} after this command and before the nodes connect"
+         on {node} after this command and before the nodes connect{}",
+        finishes.unwrap_or_default()
     );
     consent.get(&stake, &format!("discard the copy of {group} on {node}?"))?;
     let Created { path, kept } = helio_daemon::create(&Platform::this().host, &wish)?;

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use helio_driver::{Buffer, File, Host, OFlags};
 use helio_format::before::{CHUNK_BYTES, CopyStage, KeptCopy, PAGE_BYTES, PageError};
 use helio_format::superblock::Superblock;
-use helio_ledger::{BeforeError, BeforeFound, BeforeStore};
+use helio_ledger::{BeforeError, BeforeFound, BeforeStore, RollbackStanding};
 use helio_units::Bytes;
 use std::path::{Path, PathBuf};
 
@@ -64,30 +64,16 @@ pub(super) fn open(
     // a killed one too, has landed.
     let io = direct(host, &path).unwrap_or_else(|| file.clone());
     take(host, &io, &shown)?;
-    let mut owner = engine.group.clone().into_bytes();
-    owner.push(0);
-    owner.extend_from_slice(engine.node.as_bytes());
-    let owner = helio_link::checksum(&owner);
+    let owner = owner(&engine.group, &engine.node);
     file.sync_all().with_context(|| shown.clone())?;
     // What a process before failed to make durable may lie in the page cache alone, where it counts for nothing.
     file.body().drop_cache()?;
-    let scan = || {
-        let length = file.body().facts()?.length.0;
-        let mut read = |at: u64, buffer: &mut [u8]| file.read_exact_at(buffer, at);
-        Ok::<_, std::io::Error>(BeforeStore::open(
-            &mut read,
-            length,
-            Bytes(CHUNK_BYTES),
-            owner,
-            helio_link::checksum,
-        ))
-    };
-    let (mut store, found) = match scan()? {
+    let (mut store, found) = match scan(&file, owner)? {
         Ok(found) => found,
         Err(BeforeError::Unreadable(pages)) if pages.iter().all(|page| !is_foreign(*page)) => {
             tracing::warn!(file = %shown, "both headers of the before-image file are damaged; its content is lost");
             file.body().set_length(0)?;
-            match scan()? {
+            match scan(&file, owner)? {
                 Ok(found) => found,
                 Err(error) => bail!("{shown}: {error}"),
             }
@@ -135,20 +121,96 @@ fn clear(file: &File, pages: &[u64]) -> Result<()> {
     }
 }
 
-/// Refuses a group whose volumes were restored from a snapshot in part, if what is to be written still is not there: they hold neither
-/// what they held before nor what the snapshot holds.
+/// Refuses a group whose volumes were restored from a snapshot in part, if what is to be written still is not there, or if the record
+/// knows nothing of it: they hold neither what they held before nor what the snapshot holds.
 fn holds_rollback(found: &BeforeFound, record: &Superblock, shown: &str) -> Result<()> {
-    let over = record.copies_over(found.last);
-    let lost = record.rollback.is_some_and(|by| by > over && found.has_lost(by));
-    if !lost {
-        return Ok(());
-    }
     let (group, node) = (&record.group, &record.node);
-    bail!(
-        "the volumes of group {group} were being restored from a snapshot, and the rest of it is not in {shown}: the file is missing, \
-         damaged, or another one\n  hint: put the right file in its place; if it is lost, `helio metadata create {group} --node \
-         {node}` discards the copy of {group} on this node"
-    )
+    let standing = found.standing(record);
+    let label = standing.label();
+    match standing {
+        RollbackStanding::Nothing | RollbackStanding::GoesOn | RollbackStanding::Over => Ok(()),
+        RollbackStanding::Lost => bail!(
+            "the volumes of group {group} were being restored from a snapshot, and the rest of it is not in {shown} ({label}): the \
+             file is missing, damaged, or another one\n  hint: put the right file in its place; if it is lost, `helio metadata \
+             create {group} --node {node}` discards the copy of {group} on this node"
+        ),
+        RollbackStanding::Unrecorded(_) => {
+            let finish = match (found.damaged, record.is_new()) {
+                (true, _) => String::new(),
+                (_, true) => format!(
+                    "if the metadata is lost: `helio metadata create {group} --node {node} --finish-restore {shown}`. "
+                ),
+                (_, false) => format!(
+                    "if the metadata is older than this file and no newer one exists: `helio metadata accept {group} \
+                     --finish-restore {shown}`. "
+                ),
+            };
+            bail!(
+                "{shown} has the rest of a restore of group {group} that the metadata of {node} does not know ({label}): the \
+                 metadata is older than this file, or new, or the file is an older one. Parts of the volumes may hold what was \
+                 before the restore\n  hint: put the metadata of this file in its place. {finish}If {shown} is an older one, \
+                 move it away: then the volumes are used as they are"
+            )
+        }
+    }
+}
+
+/// By what a file shows that it is of that group on that node.
+fn owner(group: &str, node: &str) -> u32 {
+    let mut owner = String::from(group).into_bytes();
+    owner.push(0);
+    owner.extend_from_slice(node.as_bytes());
+    helio_link::checksum(&owner)
+}
+
+type Scanned = std::result::Result<(BeforeStore, BeforeFound), BeforeError<std::io::Error>>;
+
+fn scan(file: &File, owner: u32) -> std::io::Result<Scanned> {
+    let length = file.body().facts()?.length.0;
+    let mut read = |at: u64, buffer: &mut [u8]| file.read_exact_at(buffer, at);
+    let (chunk, checksum) = (Bytes(CHUNK_BYTES), helio_link::checksum);
+    Ok(BeforeStore::open(&mut read, length, chunk, owner, checksum))
+}
+
+/// What a before-image file holds while no daemon uses it; nothing if it is not there.
+pub(super) fn found(host: &Host, path: &Path, (group, node): (&str, &str)) -> Result<BeforeFound> {
+    if !host.exists(path) {
+        return Ok(BeforeFound::default());
+    }
+    let (file, shown) = (file(host, path, false)?, path.display().to_string());
+    take(host, &file, &shown)?;
+    match scan(&file, owner(group, node))? {
+        Ok((_, found)) => Ok(found),
+        Err(BeforeError::Unreadable(pages)) if pages.iter().all(|page| !is_foreign(*page)) => {
+            Ok(BeforeFound { damaged: true, ..BeforeFound::default() })
+        }
+        Err(error) => {
+            bail!("{shown}: {error}\n  hint: name the before-image file of {group} on {node}")
+        }
+    }
+}
+
+/// The record of a node, with the restore that this file lists, so that the next start of the daemon finishes it. The daemon is stopped.
+///
+/// # Errors
+/// The file is not there, is of another group or node, lists no restore, or has not all of it.
+pub fn with_restore(host: &Host, path: &Path, record: Superblock) -> Result<Superblock> {
+    let found = found(host, path, (&record.group, &record.node))?;
+    let shown = path.display();
+    match found.standing(&record) {
+        RollbackStanding::Unrecorded(by) if found.rollback(by).is_some() => {
+            Ok(Superblock { rollback: Some(by), ..record })
+        }
+        RollbackStanding::Unrecorded(_) | RollbackStanding::Lost => bail!(
+            "{shown} has not all of its restore\n  hint: put a sound copy of this file in its place, or discard the copy of this node"
+        ),
+        RollbackStanding::GoesOn => bail!(
+            "the metadata knows the restore of {shown}\n  hint: start the daemon, which finishes it"
+        ),
+        RollbackStanding::Nothing | RollbackStanding::Over => bail!(
+            "{shown} has no restore that is to be finished\n  hint: leave out --finish-restore"
+        ),
+    }
 }
 
 /// The file past the page cache, where its file system reads it so: what is kept is written once, and seldom read.

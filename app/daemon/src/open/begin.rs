@@ -7,12 +7,12 @@
 use crate::config::{Config, GroupView};
 use crate::offline;
 use crate::open::mirror::Places;
-use crate::open::{StateDir, allocate, metadata};
+use crate::open::{StateDir, allocate, before, metadata};
 use anyhow::{Context, Result, bail};
 use helio_driver::{Errno, File, Host};
 use helio_format::files::Standing;
 use helio_format::superblock::Superblock;
-use helio_ledger::{Layout, Ledger, describe, files};
+use helio_ledger::{Layout, Ledger, RollbackStanding, describe, files};
 use helio_plant::{Plant, planted};
 use helio_units::Generation;
 use std::path::{Path, PathBuf};
@@ -28,6 +28,8 @@ pub struct Creation {
     pub config: PathBuf,
     /// The state directory of this node's daemon, which is stopped.
     pub state: PathBuf,
+    /// A before-image file with a restore that is to be finished.
+    pub restore: Option<PathBuf>,
 }
 
 /// What came of it.
@@ -122,7 +124,7 @@ pub(super) fn undo(places: &Places, view: &GroupView<'_>, node: &str) {
 /// # Errors
 /// The group has metadata that can be used, a daemon runs, or the file cannot be written.
 pub fn create(host: &Host, wish: &Creation) -> Result<Created> {
-    let Creation { group, node, config, state } = wish;
+    let Creation { group, node, config, state, restore } = wish;
     let config = Config::load(host, config)?;
     let view = config.for_node(node)?;
     let Some(view) = view.groups.iter().find(|view| view.name == group) else {
@@ -137,6 +139,13 @@ pub fn create(host: &Host, wish: &Creation) -> Result<Created> {
     let suspect = old.iter().fold(0, |all, old| all | old.suspect);
     let sizes = engine.volumes.iter().map(|v| v.0).collect();
     let record = Superblock { discarded: true, suspect, ..blank(sizes, &engine) };
+    let record = match restore {
+        Some(path) => before::with_restore(host, path, record)?,
+        None => {
+            let folder = view.group.safe_copy_dir.as_deref();
+            without_restore(host, &before::place(host, group, &held.path, folder)?, record)?
+        }
+    };
     let (mut kept, mut record) = (Vec::new(), Some(record));
     for old in old {
         let (file, moved) = old.emptied(host, group)?;
@@ -147,6 +156,32 @@ pub fn create(host: &Host, wish: &Creation) -> Result<Created> {
         }
     }
     Ok(Created { path: places.first, kept })
+}
+
+/// The record of a node of which the rest of a restore is lost: its volumes are a mixture. One that can be finished is not discarded.
+fn without_restore(host: &Host, path: &Path, record: Superblock) -> Result<Superblock> {
+    let (group, node) = (&record.group, &record.node);
+    let found = before::found(host, path, (group, node))?;
+    match found.standing(&record) {
+        RollbackStanding::Unrecorded(by) if found.rollback(by).is_some() => {
+            let shown = path.display();
+            bail!(
+                "{shown} has the rest of a restore of {group}, and parts of its volumes on {node} may hold what was before it\n  \
+                 hint: finish it with --finish-restore {shown}. If that file is an older copy, move it away: then the volumes \
+                 are used as they are"
+            )
+        }
+        RollbackStanding::Unrecorded(_) | RollbackStanding::Lost => {
+            let suspect = record.suspect | every(record.sizes.len());
+            Ok(Superblock { suspect, copies_over: found.last, ..record })
+        }
+        _ => Ok(record),
+    }
+}
+
+/// A bit for each of so many volumes.
+fn every(volumes: usize) -> u64 {
+    u64::MAX.checked_shr(64u32.saturating_sub(volumes as u32)).unwrap_or_default()
 }
 
 /// A metadata file that gives way to a new one.
@@ -183,10 +218,9 @@ impl Old {
                  node's copy: `helio resolve {group} --discard NODE`"
             );
         }
-        let all = u64::MAX.checked_shr(64u32.saturating_sub(volumes as u32)).unwrap_or_default();
         let suspect = match (length, &found.superblock) {
             (0, _) => 0,
-            (_, None) => all,
+            (_, None) => every(volumes),
             (_, Some(record)) => record.suspect,
         };
         let keep = length > 0 && (!found.is_sound() || history);
@@ -221,7 +255,8 @@ mod tests {
         let scratch = tempfile::tempdir().expect("there is room");
         let (config, state) = (scratch.path().join("helio.toml"), scratch.path().join("state"));
         fs::write(&config, CONFIG).expect("there is room");
-        let wish = Creation { group: "db".into(), node: "paris".into(), config, state };
+        let wish =
+            Creation { group: "db".into(), node: "paris".into(), config, state, restore: None };
         let groups = wish.state.join("groups");
         fs::create_dir_all(&groups).expect("there is room");
         let path = groups.join("db.meta");
@@ -277,7 +312,8 @@ mod tests {
                 file.write_all_at(&page, place).expect("there is room");
             }
         }
-        let wish = Creation { group: "db".into(), node: "paris".into(), config, state };
+        let wish =
+            Creation { group: "db".into(), node: "paris".into(), config, state, restore: None };
         (scratch, wish)
     }
 

@@ -164,3 +164,60 @@ fn a_member_leaves_for_backup_or_a_seed_only_as_the_volume() {
     assert!(bytes(&pair.member("paris", "data")) == expected, "the disk that is shipped");
     connect(&pair, "paris").read(0, &mut [0; BLOCK]).expect("it is served");
 }
+
+/// Starts the daemon of paris, which serves nothing, and says why.
+fn not_served(pair: &Pair) -> String {
+    let (state, config) = (pair.state("paris"), pair.config());
+    let (state, config) = (state.display().to_string(), config.display().to_string());
+    let line = ["daemon", "--node", "paris", "--config", &config, "--state", &state];
+    helio_testkit::helio(&line).expect_failure()
+}
+
+/// The record of a restore that waits is lost with the metadata, or an older file takes its place. What is named then leads to the
+/// bytes that clients read.
+#[test]
+fn a_restore_that_the_metadata_forgot_is_finished_and_not_dropped() {
+    require!("qemu-img");
+    let dice = Dice::of_test("a_restore_that_the_metadata_forgot_is_finished_and_not_dropped");
+    for lost in [true, false] {
+        let plan = Plan::new("db").only("paris").volume("data", SIZE);
+        let mut pair = plan.node_line("paris", GOES_ON).start();
+        pair.helio("paris", &["promote", "db"]).expect_success();
+        let groups = pair.state("paris").join("groups");
+        let (metadata, before) = (groups.join("db.meta"), groups.join("db.before"));
+        let older = bytes(&metadata);
+        let expected = restore_that_waits(&pair, &dice.fork(u64::from(lost)));
+        pair.daemon("paris").kill9();
+        let shown = before.display().to_string();
+        let finish = format!("--finish-restore {shown}");
+        let (state, config) = (pair.state("paris"), pair.config().to_owned());
+        let (state, config) = (state.display().to_string(), config.display().to_string());
+        let create = ["metadata", "create", "db", "--node", "paris", "--config", &config];
+        let accept = ["metadata", "accept", "db"];
+        let command = if lost {
+            std::fs::remove_file(&metadata).expect("it is there");
+            assert!(not_served(&pair).contains("helio metadata create db --node paris"));
+            &create[..]
+        } else {
+            std::fs::write(&metadata, &older).expect("there is room");
+            let told = not_served(&pair);
+            assert!(told.contains(&format!("helio metadata accept db {finish}")), "{told}");
+            &accept[..]
+        };
+        let line = [command, &["--state", &state, "--yes"]].concat();
+        if lost {
+            let told = helio_testkit::helio(&line).expect_failure();
+            assert!(told.contains(&finish), "{told}");
+        }
+        let line = [&line[..], &["--finish-restore", &shown]].concat();
+        helio_testkit::helio(&line).expect_success();
+        pair.start("paris");
+        if lost {
+            pair.helio("paris", &["promote", "db"]).expect_success();
+        }
+        let read = exported(&pair, "paris", "data");
+        assert!(read == expected, "lost {lost}: clients read something else");
+        let_it_end(&pair);
+        assert!(member_bytes(&pair, "paris") == expected, "lost {lost}: all of it is written");
+    }
+}

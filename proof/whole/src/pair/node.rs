@@ -209,7 +209,7 @@ impl Node {
     pub(crate) fn create_metadata(&self, group: &str) -> Result<(), String> {
         let Options { node, config, state, .. } = self.options.clone();
         let host: Host = Arc::new(self.machine.clone());
-        let wish = Creation { group: group.to_owned(), node, config, state };
+        let wish = Creation { group: group.to_owned(), node, config, state, restore: None };
         helio_daemon::create(&host, &wish).map(drop).map_err(|error| format!("{error:#}"))
     }
 
