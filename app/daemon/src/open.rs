@@ -12,6 +12,7 @@ pub(crate) mod look;
 mod members;
 pub(crate) mod metadata;
 mod mirror;
+mod owners;
 mod seats;
 mod state;
 mod suspect;
@@ -37,6 +38,7 @@ use helio_tls::{NbdTls, PeerTls};
 use members::Seated;
 pub(crate) use mirror::Places;
 use mirror::Sides;
+use owners::Members;
 use seats::Named;
 pub(crate) use seats::{same, untold};
 pub(crate) use state::StateDir;
@@ -184,7 +186,7 @@ fn plan(
         Ok(_) => Ok(()),
         Err(_) if suspect == 0 => Ok(()),
         Err(_) => {
-            let read = ReadMetadata::of(&engine, &places, &begin::named(others.host(), view, node));
+            let read = ReadMetadata::of(&engine, &places, &Members::of(others.host(), view, node));
             read.and_then(|read| read.keep(&engine, &places, suspect, &[])).map(drop)
         }
     };
@@ -203,7 +205,7 @@ fn try_plan(
     suspect: &mut u64,
 ) -> Result<GroupPlan> {
     let (group, node) = (view.group, engine.node.as_str());
-    let named = begin::named(others.host(), view, node);
+    let members = Members::of(others.host(), view, node);
     let mut failing = *suspect;
     let open_volumes = |suspect: &mut u64| -> Result<Vec<(VolumePlan, Vec<Named>, bool)>> {
         let open = |(at, (name, volume)): (usize, (&String, &VolumeConfig))| {
@@ -215,14 +217,14 @@ fn try_plan(
         group.volumes.iter().enumerate().map(open).collect()
     };
     // A record is durable before a member gets its identity; one that has it is opened first, for what else is wrong with it.
-    let early = if named.is_empty() { None } else { Some(open_volumes(suspect)?) };
-    let metadata = ReadMetadata::of(engine, places, &named)?;
+    let early = if members.named().next().is_none() { None } else { Some(open_volumes(suspect)?) };
+    let metadata = ReadMetadata::of(engine, places, &members)?;
     let is_new = metadata.found.1.superblock.is_new();
     let volumes = match early {
         Some(volumes) => volumes,
         None => open_volumes(suspect).inspect_err(|_| {
             if is_new && *suspect == 0 {
-                begin::undo(places, view, node);
+                begin::undo(places, &members);
             }
         })?,
     };
@@ -459,8 +461,8 @@ struct KeptMetadata {
 
 impl ReadMetadata {
     /// Opens it, or makes it.
-    fn of(engine: &helio_engine::Config, places: &Places, named: &[&Path]) -> Result<Self> {
-        let mut sides = mirror::open(places, engine, named)?;
+    fn of(engine: &helio_engine::Config, places: &Places, members: &Members<'_>) -> Result<Self> {
+        let mut sides = mirror::open(places, engine, members)?;
         let shown = &sides.counts.shown;
         let opened = std::mem::replace(&mut sides.counts.opened, Opened::Fresh);
         let Opened::Found(found) = opened else {

@@ -4,9 +4,10 @@
 //! The record is durable before a member gets its identity. So a member that has one, beside a state directory without
 //! metadata, took part before: the metadata is lost, and a start would take its copy for an empty one.
 
-use crate::config::{Config, GroupView};
+use crate::config::Config;
 use crate::offline;
 use crate::open::mirror::Places;
+use crate::open::owners::Members;
 use crate::open::{StateDir, allocate, before, metadata};
 use anyhow::{Context, Result, bail};
 use helio_driver::{Errno, File, Host};
@@ -41,36 +42,13 @@ pub struct Created {
     pub kept: Vec<PathBuf>,
 }
 
-/// The members of a group on this node that carry an identity of Heliograph's. Block devices never do.
-pub(super) fn named<'a>(host: &Host, view: &GroupView<'a>, node: &str) -> Vec<&'a Path> {
-    let members = view.group.volumes.values().flat_map(|volume| volume.members_on(node));
-    members.map(PathBuf::as_path).filter(|path| helio_disk::is_named(host, path)).collect()
-}
-
 /// Begins a metadata file that was never written.
 pub(super) fn first(
     host: &Host,
-    (file, path): (&File, &Path),
+    file: (&File, &Path),
     engine: &helio_engine::Config,
-    named: &[&Path],
 ) -> Result<()> {
-    not_lost(path, engine, named)?;
-    write(host, (file, path), blank(engine.volumes.iter().map(|v| v.0).collect(), engine))
-}
-
-/// A group without metadata is new only if no member of it took part before.
-pub(super) fn not_lost(path: &Path, engine: &helio_engine::Config, named: &[&Path]) -> Result<()> {
-    let (group, node) = (&engine.group, &engine.node);
-    if let Some(member) = named.first() {
-        bail!(
-            "{} has an identity of Heliograph, and {} has no metadata of {group}: the metadata is lost, or this is \
-             another state directory. Nothing was changed\n  hint: check --state and its mount. If {1} is lost for \
-             good: `helio metadata create {group} --node {node}` discards the copy of {group} on this node",
-            member.display(),
-            path.display(),
-        );
-    }
-    Ok(())
+    write(host, file, blank(engine.volumes.iter().map(|v| v.0).collect(), engine))
 }
 
 /// Bytes of the metadata file of a new group.
@@ -106,7 +84,7 @@ fn write(host: &Host, (file, path): (&File, &Path), record: Superblock) -> Resul
 }
 
 /// A first start came to nothing: neither its record nor the identities it gave stay.
-pub(super) fn undo(places: &Places, view: &GroupView<'_>, node: &str) {
+pub(super) fn undo(places: &Places, members: &Members<'_>) {
     for path in places.all() {
         if let Err(error) = places.host.remove(path)
             && error != Errno::NOENT
@@ -115,8 +93,7 @@ pub(super) fn undo(places: &Places, view: &GroupView<'_>, node: &str) {
             return;
         }
     }
-    let named = named(&places.host, view, node);
-    named.into_iter().for_each(|member| crate::adopt::forget_name(&places.host, member));
+    members.named().for_each(|member| crate::adopt::forget_name(&places.host, member));
 }
 
 /// Writes metadata that says that what the node holds of the group counts for nothing.

@@ -2,6 +2,7 @@
 //! What opening a group would refuse, found by the same judges, with nothing made, changed or held afterwards.
 
 use super::mirror::{self, Places};
+use super::owners::Members;
 use super::state::writable;
 use super::{allocate, before, begin, metadata};
 use super::{engine_config, is_held, options, take};
@@ -65,7 +66,7 @@ pub(crate) fn metadata(
         }
         // It is converted to a new file.
         Opened::Older(older) => metadata::fits(&older.1.superblock, &engine, &found.shown)?,
-        Opened::Fresh => begin::not_lost(&places.first, &engine, &begin::named(host, view, node))?,
+        Opened::Fresh => Members::of(host, view, node).not_lost(&places, &engine)?,
     }
     let bytes = begin::bytes(&engine);
     for path in places.all() {

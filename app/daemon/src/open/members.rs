@@ -475,7 +475,7 @@ mod tests {
             let metadata =
                 crate::open::metadata::open(&Linux::host(), &path, true).expect("it is new");
             let engine = crate::open::metadata::tests::engine();
-            crate::open::begin::first(&Linux::host(), (&metadata, &path), &engine, &[])
+            crate::open::begin::first(&Linux::host(), (&metadata, &path), &engine)
                 .expect("there is room");
             Self { files, metadata }
         }

@@ -163,7 +163,7 @@ members.lyon = ["/nowhere/lyon"]
         let scratch = tempfile::tempdir().expect("there is room");
         let path = scratch.path().join("db.meta");
         let file = open(&Linux::host(), &path, true).expect("it is new");
-        begin::first(&Linux::host(), (&file, &path), &engine, &[]).expect("there is room");
+        begin::first(&Linux::host(), (&file, &path), &engine).expect("there is room");
         let read = || read(&file, "db.meta", &engine);
         let Ok(Opened::Found(found)) = read() else { panic!("it was written") };
         let (mut ledger, owner) = (found.0, MapOwner::Copy(1));

@@ -2,6 +2,7 @@
 //! The metadata files of a group: one in the state directory, and a second one if `metadata` of the node names its directory.
 //! Which of the two counts, [`helio_ledger::files`] says; here the files are opened, judged, and the other one is made like it.
 
+use super::owners::Members;
 use super::{allocate, begin, convert, metadata};
 use crate::failed;
 use anyhow::{Context, Error, Result, anyhow, bail};
@@ -84,10 +85,9 @@ impl Side {
     /// Makes the file that counts one that the daemon writes to: a new file is begun, and one of the version before converted.
     fn ready(
         self,
-        host: &Host,
         path: &Path,
         engine: &helio_engine::Config,
-        named: &[&Path],
+        (places, members): (&Places, &Members<'_>),
     ) -> Result<Self> {
         let Self { file, shown, opened, record } = self;
         let file = match opened {
@@ -96,12 +96,13 @@ impl Side {
                 return Ok(Self { file, shown, opened, record });
             }
             Opened::Fresh => {
-                begin::first(host, (&file, path), engine, named)?;
+                members.not_lost(places, engine)?;
+                begin::first(&places.host, (&file, path), engine)?;
                 file
             }
             Opened::Older(older) => {
                 metadata::fits(&older.1.superblock, engine, &shown)?;
-                let file = convert::convert(host, path, older.0)?;
+                let file = convert::convert(&places.host, path, older.0)?;
                 tracing::info!(group = %engine.group, file = %shown, "metadata of format version 2 is converted to version 3");
                 file
             }
@@ -194,11 +195,11 @@ pub(super) fn look(places: &Places, engine: &helio_engine::Config) -> Result<Sid
 pub(super) fn open(
     places: &Places,
     engine: &helio_engine::Config,
-    named: &[&Path],
+    members: &Members<'_>,
 ) -> Result<Sides> {
     let (Sides { counts, other }, which) = decide(places, engine, Side::open)?;
     let path = places.all().nth(which).expect("what counts has a place");
-    Ok(Sides { counts: counts.ready(&places.host, path, engine, named)?, other })
+    Ok(Sides { counts: counts.ready(path, engine, (places, members))?, other })
 }
 
 /// Why no file is used, and what to do.
@@ -338,7 +339,8 @@ mod tests {
     }
 
     fn refused(places: &Places) -> String {
-        let error = open(places, &engine(), &[]).err().expect("neither counts");
+        let error =
+            open(places, &engine(), &Members::none(&Linux::host())).err().expect("neither counts");
         format!("{error:#}")
     }
 
@@ -350,7 +352,7 @@ mod tests {
         fs::create_dir(scratch.path().join("second")).expect("there is room");
         fs::write(&places.first, VERSION_2).expect("there is room");
         let file = metadata::open(&Linux::host(), &second, true).expect("it is new");
-        begin::first(&Linux::host(), (&file, &second), &engine(), &[]).expect("there is room");
+        begin::first(&Linux::host(), (&file, &second), &engine()).expect("there is room");
         drop(file);
         let text = refused(&places);
         for path in places.all() {
@@ -391,12 +393,12 @@ mod tests {
         let second = places.second.clone().expect("it is configured");
         fs::create_dir(scratch.path().join("second")).expect("there is room");
         let file = metadata::open(&Linux::host(), &places.first, true).expect("it is new");
-        begin::first(&Linux::host(), (&file, &places.first), &engine, &[]).expect("there is room");
+        begin::first(&Linux::host(), (&file, &places.first), &engine).expect("there is room");
         drop(file);
         fs::write(&second, [0xA5; 65536]).expect("there is room");
         let fault = || {
             let Sides { mut counts, other } =
-                open(&places, &engine, &[]).expect("the first counts");
+                open(&places, &engine, &Members::none(&Linux::host())).expect("the first counts");
             let opened = std::mem::replace(&mut counts.opened, Opened::Fresh);
             let Opened::Found(found) = opened else { panic!("it was written") };
             keep(counts, other, found.0, (&engine, &places)).expect("it can be written").fault

@@ -10,6 +10,7 @@ mod link;
 mod lose;
 mod metadata;
 mod metadata_disk;
+mod owners;
 mod periodic;
 mod queue;
 mod replace;
