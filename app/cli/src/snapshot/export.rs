@@ -225,7 +225,7 @@ impl Source {
         let (group, volume) = (&self.group.name, &self.group.volumes[volume].name);
         let export = format!("{group}/{volume}{suffix}");
         let contexts = match suffix {
-            "" => Contexts::NONE,
+            "" | ":alone" => Contexts::NONE,
             _ => Contexts::NONE.with(Context::Changed),
         };
         let options = ClientOptions { contexts, ..ClientOptions::default() };

@@ -15,6 +15,9 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+/// The export of a volume that is used alone.
+const ALONE: &str = ":alone";
+
 pub(super) fn restore(at: &At, of: SnapshotName, dir: &Path, consent: Consent) -> Result<ExitCode> {
     let folder = Folder::open(dir)?;
     let mut record = named(&folder, &of)?;
@@ -41,9 +44,10 @@ pub(super) fn restore(at: &At, of: SnapshotName, dir: &Path, consent: Consent) -
     );
     let stake = [vec![stake], doubts].concat().join("; ");
     consent.get(&stake, "overwrite the volumes?")?;
-    // Clients may have used the volumes while the question was open.
+    // Clients may have used the volumes while the question was open. From here on nobody else does.
     let source = Source::of(at, Some(group.clone()))?;
     source.check_unused()?;
+    let _alone = source.client(0, ALONE)?;
     add_changes(&source, &mut record)?;
     // Not before it was confirmed: a signal ends a question.
     let stopping = Stopping::catch(Second::Ends)?;
@@ -54,7 +58,7 @@ pub(super) fn restore(at: &At, of: SnapshotName, dir: &Path, consent: Consent) -
     });
     let plan: Vec<CopyPlan> = plan.collect();
     let ends = |volume: usize| {
-        let target = source.client(volume, "")?;
+        let target = source.client(volume, ALONE)?;
         Ok((Box::new(Arc::clone(&images[volume])) as _, Box::new(target) as _))
     };
     let (mut progress, mut left) = (Progress::new(differing(&record)), differing(&record));
@@ -66,7 +70,7 @@ pub(super) fn restore(at: &At, of: SnapshotName, dir: &Path, consent: Consent) -
     };
     let copied = copy(&plan, None, stopping.flag(), &ends, &mut settle).and_then(|copied| {
         for volume in 0..plan.len() {
-            Store::flush(&mut source.client(volume, "")?)?;
+            Store::flush(&mut source.client(volume, ALONE)?)?;
         }
         Ok(copied)
     });

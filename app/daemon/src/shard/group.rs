@@ -111,6 +111,8 @@ pub(crate) struct Group {
     verify_revision: u64,
     /// Volumes that clients use, and those that devices do: bit n volume n.
     used: [u64; 2],
+    /// Who uses them does so alone.
+    alone: bool,
     outbox: Outbox,
     log: GroupLog,
     /// What is durable of members, and what is to be.
@@ -180,6 +182,7 @@ impl Group {
             drills,
             verify_revision: engine.view().verify_revision(),
             used: [0; 2],
+            alone: false,
             engine,
             outbox,
             log: GroupLog::new(&config.group, config.peer_name()),
@@ -242,6 +245,25 @@ impl Group {
         if std::mem::replace(&mut self.used[user as usize], volumes) != volumes {
             let volumes = self.used[0] | self.used[1];
             self.guarded(|group| group.tell(now, Event::Used { volumes }));
+        }
+    }
+
+    /// Whether clients use the volumes alone from now on.
+    pub(crate) const fn used_alone(&mut self, alone: bool) {
+        self.alone = alone;
+    }
+
+    /// Refuses who would use a volume, alone or not, beside others who exclude that.
+    pub(crate) fn admits(&self, alone: bool) -> Result<(), String> {
+        let group = &self.name;
+        match (self.alone, alone) {
+            (true, false) => Err(format!(
+                "a client uses group {group} alone, as a restore from images does; try again when it has ended"
+            )),
+            (false, true) if self.used != [0; 2] => Err(format!(
+                "group {group} is in use, and would be used alone; `helio status {group} -v` shows by whom"
+            )),
+            (true, true) | (false, _) => Ok(()),
         }
     }
 

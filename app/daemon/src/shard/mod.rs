@@ -214,6 +214,7 @@ impl<D: Driver> Shard<D> {
         }
         for index in self.clients.changed() {
             self.rota.stir(index);
+            self.groups[index].used_alone(self.clients.are_alone(index));
             self.groups[index].used_by(User::Clients, self.clients.used(index), now);
         }
         let Self { requests, rota, .. } = self;

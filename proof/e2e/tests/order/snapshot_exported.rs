@@ -3,12 +3,16 @@
 
 use crate::snapshot::names;
 use helio_e2e::{
-    Book, Load, PATIENCE, assert_members_equal, begin, connect, connect_to, exported, wait_level,
+    Book, Load, PATIENCE, assert_members_equal, begin, connect, connect_to, exported, number,
+    wait_level,
 };
 use helio_format::exported::ExportRecord;
 use helio_format::slow_crc32c;
 use helio_nbd::Client;
-use helio_testkit::{Dice, Group, LoopDevice, Pair, Plan, eventually, helio_binary, require};
+use helio_testkit::{
+    Dice, Group, LoopDevice, Pair, Plan, StorePlan, eventually, faulty_stores_possible,
+    helio_binary, require, run,
+};
 use helio_units::Bytes;
 use rustix::process::Signal;
 use std::path::{Path, PathBuf};
@@ -287,6 +291,52 @@ fn without_a_peer_what_was_restored_is_told_from_what_was_there_before() {
     let line = ["snapshot", "restore", "db@two", "--yes", "--from", &dir.display().to_string()];
     pair.helio("paris", &line).expect_success();
     assert!(exported(&pair, "paris", "data") == image(&dir, "data"));
+}
+
+/// A client among the writes of the restore would leave parts of both, and the command would say that the group holds the snapshot.
+#[test]
+fn nobody_uses_a_group_while_it_is_restored_from_images() {
+    require!("nbdinfo", "qemu-io");
+    if !faulty_stores_possible() {
+        return;
+    }
+    let store = StorePlan::new(SIZE).mount();
+    let plan = Plan::new("db").only("paris").volume("data", SIZE);
+    let pair = plan.member("paris", "data", store.path()).start();
+    pair.helio("paris", &["promote", "db"]).expect_success();
+    connect(&pair, "paris").write(0, &[0xaa; 4096], true).expect("it is written");
+    pair.helio("paris", &["snapshot", "create", "db@one"]).expect_success();
+    let dir = pair.scratch().join("backup");
+    export(&pair, "paris", "one", &dir);
+    connect(&pair, "paris").write(0, &[0xbb; 4096], true).expect("it is written");
+    let export = |name: &str| pair.export("paris", name);
+    let io = |name: &str| {
+        let (export, write) = (export(name), "write -P 0xcc 0 4k");
+        run(Command::new("qemu-io").args(["-f", "raw", "-c", write, &export]))
+    };
+    // Somebody uses it: it is not to be had alone.
+    let client = connect(&pair, "paris");
+    let told = io("data:alone");
+    assert!(!told.status.success() && told.stderr.contains("db is in use"), "{told}");
+    client.disconnect().expect("it leaves");
+    let is_used = || number(&pair.status("paris"), "/groups/0/volumes/0/clients") > 0;
+    eventually(PATIENCE, "nobody uses it", || (!is_used()).then_some(()));
+    let line = ["snapshot", "restore", "db@one", "--yes", "--from", &dir.display().to_string()];
+    store.hold_flushes();
+    let mut restore = pair.helio_begun("paris", &line);
+    let alone = "a client uses group db alone, as a restore from images does";
+    eventually(PATIENCE, "the restore", || is_used().then_some(()));
+    for name in ["data", "data:ro"] {
+        let told = io(name);
+        assert!(!told.status.success() && told.stderr.contains(alone), "{name}: {told}");
+    }
+    let told = pair.helio("paris", &["attach", "db/data", "--via", "fuse"]).expect_failure();
+    assert!(told.contains(alone), "{told}");
+    run(Command::new("nbdinfo").arg(export("data@one"))).expect_success();
+    store.release();
+    assert!(restore.wait_end(PATIENCE, "the restore").success());
+    assert!(exported(&pair, "paris", "data") == image(&dir, "data"));
+    io("data").expect_success();
 }
 
 #[test]

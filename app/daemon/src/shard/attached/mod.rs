@@ -380,6 +380,7 @@ pub(crate) fn open(
     let is_snapshot = is_in_copy(volume);
     let open = |read_only| Catalogue(groups).open(&export_of(group, volume, read_only));
     let is_served = |name: &str| groups.iter().any(|group| group.name == name && group.is_served());
+    let is_used_alone = groups.iter().any(|it| it.name == group && it.admits(false).is_err());
     let unknown = || {
         let text = format!("this node has no volume {group}/{volume}");
         Refusal::new("unknown-volume", text, "`helio status` lists the volumes")
@@ -394,6 +395,9 @@ pub(crate) fn open(
             text,
             format!("`helio snapshot list {group}` lists the snapshots"),
         ),
+        OpenRefusal::Policy(text) if is_used_alone => {
+            Refusal::later("in-use", text, "attach it when that client has gone")
+        }
         OpenRefusal::Policy(text) => Refusal::later(
             "not-primary",
             text,
@@ -401,7 +405,7 @@ pub(crate) fn open(
         ),
     })?;
     // What an export is called beyond its volume is no part of a volume's name.
-    if found.read_only != read_only {
+    if found.read_only != read_only || Place::of(found.handle).alone {
         return Err(unknown());
     }
     let shape = Shape {

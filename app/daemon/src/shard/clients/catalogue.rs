@@ -4,6 +4,8 @@
 //! `GROUP/VOLUME` is the volume, where the group is primary. `GROUP/VOLUME:ro` is to be read only, on either node: on
 //! a secondary it is the copy as it stands, which changes as the primary writes. `GROUP/VOLUME@NAME` is the volume in a
 //! point-in-time copy, to be read only, on either node; `GROUP/VOLUME@NAME:rw` is its branch, with what clients wrote to it.
+//! `GROUP/VOLUME:alone` is the volume, while nobody else uses a volume of the group: it is refused while somebody does, and
+//! while it is open, others are.
 
 use crate::shard::group::Group;
 use crate::shard::requests::{Closed, LONGEST_EFFECT, Place, Target};
@@ -15,6 +17,8 @@ use helio_units::{Bytes, CopyName, VolumeIndex};
 
 /// What an export to be read only is called beyond its volume.
 const READ_ONLY: &str = ":ro";
+/// What a volume is called beyond its name that is to be used alone.
+const ALONE: &str = ":alone";
 /// What the branch of a point-in-time copy is called beyond that. No name of a copy ends so.
 const BRANCH: &str = CopyName::BRANCH;
 
@@ -47,6 +51,7 @@ impl Catalogue<'_> {
             Some(name) if branch => format!("@{name}{BRANCH}"),
             Some(name) => format!("@{name}"),
             None if read_only => String::from(READ_ONLY),
+            None if place.alone => String::from(ALONE),
             None => String::new(),
         };
         let contexts = Contexts::NONE.with(Context::Allocation);
@@ -116,7 +121,11 @@ impl Exports for Catalogue<'_> {
             for volume in (0..group.volumes.len() as u16).map(VolumeIndex) {
                 for read_only in [false, true] {
                     let target = Target::of(read_only, group.engine.view().is_primary());
-                    each(&Self::info(group, Place { group: index, volume, target }, None));
+                    each(&Self::info(
+                        group,
+                        Place { group: index, volume, target, alone: false },
+                        None,
+                    ));
                 }
             }
         }
@@ -125,7 +134,7 @@ impl Exports for Catalogue<'_> {
             for volume in (0..group.volumes.len() as u16).map(VolumeIndex) {
                 for (name, copy) in snapshots(group, volume) {
                     for target in targets(&copy) {
-                        let place = Place { group: index, volume, target };
+                        let place = Place { group: index, volume, target, alone: false };
                         each(&Self::info(group, place, Some(&name)));
                     }
                 }
@@ -135,12 +144,14 @@ impl Exports for Catalogue<'_> {
 
     fn open(&self, name: &str) -> Result<ExportInfo, OpenRefusal> {
         // The name of a snapshot may end so.
-        let (named, snapshot, read_only) =
-            match (name.split_once('@'), name.strip_suffix(READ_ONLY)) {
-                (Some((named, snapshot)), _) => (named, Some(snapshot), true),
-                (None, Some(named)) => (named, None, true),
-                (None, None) => (name, None, false),
-            };
+        let (named, snapshot) = match name.split_once('@') {
+            Some((named, snapshot)) => (named, Some(snapshot)),
+            None => (name, None),
+        };
+        let as_is = |suffix| named.strip_suffix(suffix).filter(|_| snapshot.is_none());
+        let (read_only, alone) = (as_is(READ_ONLY), as_is(ALONE));
+        let named = read_only.or(alone).unwrap_or(named);
+        let (read_only, alone) = (read_only.is_some(), alone.is_some());
         let (group, volume) = named.split_once('/').ok_or(OpenRefusal::Unknown)?;
         let named = |g: &&Group| g.name == group && !g.is_released();
         if self.0.iter().find(named).is_some_and(|group| !group.is_served()) {
@@ -171,7 +182,11 @@ impl Exports for Catalogue<'_> {
             let target = targets(&copy).nth(usize::from(branch)).ok_or_else(|| {
                 OpenRefusal::Policy(format!("{called} of group {} can only be read", group.name))
             })?;
-            return Ok(Self::info(group, Place { group: index, volume, target }, Some(&called)));
+            return Ok(Self::info(
+                group,
+                Place { group: index, volume, target, alone },
+                Some(&called),
+            ));
         }
         let target = Target::open(read_only, group.engine.view()).map_err(|closed| {
             let to_peer = group.config.peer_name();
@@ -188,7 +203,10 @@ impl Exports for Catalogue<'_> {
                 ),
             })
         })?;
+        if target.uses_volume() {
+            group.admits(alone).map_err(OpenRefusal::Policy)?;
+        }
         let volume = VolumeIndex(volume as u16);
-        Ok(Self::info(group, Place { group: index, volume, target }, None))
+        Ok(Self::info(group, Place { group: index, volume, target, alone }, None))
     }
 }

@@ -52,6 +52,8 @@ pub(crate) struct Clients {
     counts: Vec<Vec<u64>>,
     /// Connections that the group's engine answers, read-only ones on its primary included, per group and volume.
     uses: Vec<Vec<u64>>,
+    /// Connections that use the volumes of a group alone, per group.
+    alone: Vec<u64>,
     /// Groups that connections came to or left since the last look; some more than once.
     changed: Vec<usize>,
     /// Connections to be read only, per group, and whether the group was primary when it was looked at last.
@@ -77,6 +79,7 @@ impl Clients {
             here: 0,
             protection,
             uses: counts.clone(),
+            alone: vec![0; groups.len()],
             changed: Vec::new(),
             counts,
             readers: groups.iter().map(|group| (0, group.engine.view().is_primary())).collect(),
@@ -91,6 +94,7 @@ impl Clients {
     pub(crate) fn add(&mut self, group: &Group) {
         self.counts.push(vec![0; group.volumes.len()]);
         self.uses.push(vec![0; group.volumes.len()]);
+        self.alone.push(0);
         self.readers.push((0, group.engine.view().is_primary()));
     }
 
@@ -155,6 +159,11 @@ impl Clients {
         used.fold(0, |mask, (n, _)| mask | 1 << n)
     }
 
+    /// Whether those who use the volumes of a group use them alone.
+    pub(crate) fn are_alone(&self, group: usize) -> bool {
+        self.alone[group] > 0
+    }
+
     /// Groups that connections came to or left since the last call; some more than once.
     pub(crate) fn changed(&mut self) -> Vec<usize> {
         std::mem::take(&mut self.changed)
@@ -182,6 +191,10 @@ impl Clients {
         if place.target.uses_volume() {
             let uses = &mut self.uses[place.group][usize::from(place.volume.0)];
             *uses = if came { *uses + 1 } else { *uses - 1 };
+        }
+        if place.alone {
+            let alone = &mut self.alone[place.group];
+            *alone = if came { *alone + 1 } else { *alone - 1 };
         }
         self.changed.push(place.group);
     }
@@ -366,6 +379,7 @@ impl Clients {
                 self.tally(Some(place), true);
                 // At once: a hello of the peer may be the next thing that is read.
                 let used = self.used(place.group);
+                io.groups[place.group].used_alone(self.are_alone(place.group));
                 io.groups[place.group].used_by(User::Clients, used, io.now);
             }
             Step::Disconnect => {

@@ -292,7 +292,7 @@ mod tests {
 
     fn begun(requests: &mut Requests, asker: Asker) -> usize {
         let target = Target::Volume { read_only: false };
-        let place = Place { group: 0, volume: VolumeIndex(0), target };
+        let place = Place { group: 0, volume: VolumeIndex(0), target, alone: false };
         let stage = Stage::Engine { rest: None };
         requests.insert(Entry { asker: Some(asker), place, bytes: 0, stage })
     }

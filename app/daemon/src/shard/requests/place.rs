@@ -79,12 +79,15 @@ pub(crate) struct Place {
     pub(crate) group: usize,
     pub(crate) volume: VolumeIndex,
     pub(crate) target: Target,
+    /// Whoever uses it is to use the volumes of the group alone. Only what can be written is used so.
+    pub(crate) alone: bool,
 }
 
 impl Place {
     /// From the lowest bit on: 3 bits of the target's kind, 6 of the volume, 16 of the group, 39 of the copy's number.
     pub(crate) fn pack(self) -> u64 {
         let (target, copy) = match self.target {
+            Target::Volume { read_only: false } if self.alone => (5, 0),
             Target::Volume { read_only: false } => (0, 0),
             Target::Volume { read_only: true } => (1, 0),
             Target::Copy => (2, 0),
@@ -99,14 +102,15 @@ impl Place {
     pub(crate) const fn of(handle: u64) -> Self {
         let copy = CopyNumber(handle >> 25);
         let target = match handle & 7 {
-            0 => Target::Volume { read_only: false },
+            0 | 5 => Target::Volume { read_only: false },
             1 => Target::Volume { read_only: true },
             2 => Target::Copy,
             3 => Target::Snapshot(CopyView::Cut(copy)),
             _ => Target::Snapshot(CopyView::Branch(copy)),
         };
         let volume = VolumeIndex((handle >> 3) as u16 & 63);
-        Self { group: (handle >> 9) as usize & 0xffff, volume, target }
+        let alone = handle & 7 == 5;
+        Self { group: (handle >> 9) as usize & 0xffff, volume, target, alone }
     }
 }
 
@@ -124,10 +128,12 @@ mod tests {
             Target::Snapshot(CopyView::Cut(CopyNumber((1 << 39) - 1))),
             Target::Snapshot(CopyView::Branch(CopyNumber((1 << 39) - 1))),
         ];
+        let volume = VolumeIndex(VOLUMES_MAX as u16 - 1);
         for target in targets {
-            let place =
-                Place { group: 0xffff, volume: VolumeIndex(VOLUMES_MAX as u16 - 1), target };
+            let place = Place { group: 0xffff, volume, target, alone: false };
             assert_eq!(Place::of(place.pack()), place);
         }
+        let place = Place { group: 0xffff, volume, target: targets[0], alone: true };
+        assert_eq!(Place::of(place.pack()), place);
     }
 }
