@@ -42,16 +42,21 @@ pub(crate) const fn is_used(health: CopyHealth) -> bool {
 
 /// The epoch of a volume with these members is raised: those that are open and used get the next one. What the stamp of a member
 /// tells of its content stays on record only for as long as its bitmap counts.
+///
+/// A member that leaves, or returns, gets the next one, too, and the one before counts no more (`turns`): a copy of it from
+/// before has another stamp than the member, although its bitmap counts. Where the stamp does not get there, all of it is copied.
 pub(crate) fn raise(
     volume: &mut VolumeEpochs,
     entries: &VolumeEntries,
     is_open: impl Fn(usize) -> bool,
+    turns: impl Fn(usize) -> bool,
 ) {
     let next = volume.epoch.map_or(Epoch::FIRST, Epoch::next);
     for (n, (carried, entry)) in volume.carried.iter_mut().zip(entries).enumerate() {
         let health = entry.map(|entry| entry.health);
         match health {
             Some(CopyHealth::Unproven | CopyHealth::Failed) | None => *carried = None,
+            Some(_) if turns(n) => *carried = Some(Carried::between(next, next)),
             Some(health) if is_used(health) && is_open(n) => {
                 *carried = carried.map(|it| Carried::between(it.first(), next));
             }
@@ -126,23 +131,38 @@ mod tests {
     }
 
     #[test]
-    fn a_member_may_have_any_epoch_from_the_durable_one_to_the_last_that_it_was_to_get() {
+    fn a_member_that_leaves_or_returns_has_a_stamp_that_no_copy_from_before_has() {
         let (mut volume, all) = (VolumeEpochs::default(), |_: usize| true);
+        raise(&mut volume, &entries(&[Good, Good]), all, |_| false);
+        (0..2).for_each(|n| stamped(&mut volume, n, Epoch::FIRST));
+        raise(&mut volume, &entries(&[Good, Removed]), all, |n| n == 1);
+        assert_eq!(shown(&volume), [between(1, 2), between(2, 2), None], "it leaves");
+        raise(&mut volume, &entries(&[Good, Removed]), all, |_| false);
+        assert_eq!(shown(&volume)[1], between(2, 2), "it stays away");
+        raise(&mut volume, &entries(&[Good, Copying]), all, |n| n == 1);
+        assert_eq!(shown(&volume), [between(1, 4), between(4, 4), None], "it returns");
+        raise(&mut volume, &entries(&[Good, Failed]), all, |n| n == 1);
+        assert_eq!(shown(&volume)[1], None, "its bitmap does not count");
+    }
+
+    #[test]
+    fn a_member_may_have_any_epoch_from_the_durable_one_to_the_last_that_it_was_to_get() {
+        let (mut volume, all, none) = (VolumeEpochs::default(), |_: usize| true, |_: usize| false);
         let used = entries(&[Good, Good, Copying]);
-        raise(&mut volume, &used, all);
+        raise(&mut volume, &used, all, none);
         assert_eq!(shown(&volume), [None, None, None], "nothing is known yet");
         (0..3).for_each(|n| stamped(&mut volume, n, Epoch::FIRST));
         assert_eq!(shown(&volume), [between(1, 1), between(1, 1), between(1, 1)]);
-        raise(&mut volume, &used, all);
+        raise(&mut volume, &used, all, none);
         assert_eq!(shown(&volume), [between(1, 2), between(1, 2), between(1, 2)]);
         stamped(&mut volume, 0, Epoch::FIRST.next());
         assert_eq!(shown(&volume)[0], between(2, 2));
         // The second one leaves, and the third one is not there.
-        raise(&mut volume, &entries(&[Good, Removed, Good]), |n| n != 2);
+        raise(&mut volume, &entries(&[Good, Removed, Good]), |n| n != 2, none);
         assert_eq!(shown(&volume), [between(2, 3), between(1, 2), between(1, 2)]);
         stamped(&mut volume, 0, Epoch::FIRST.next());
         assert_eq!(shown(&volume)[0], between(2, 3), "that is no news");
-        raise(&mut volume, &entries(&[Good, Unproven, Failed]), all);
+        raise(&mut volume, &entries(&[Good, Unproven, Failed]), all, none);
         assert_eq!(shown(&volume), [between(2, 4), None, None]);
         forget_members(&mut volume);
         assert_eq!(shown(&volume), [None, None, None]);

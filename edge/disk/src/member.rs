@@ -79,6 +79,12 @@ impl Member {
         self.stamp.as_deref()
     }
 
+    /// Whether it is a file on a file system that keeps a stamp with it.
+    #[must_use]
+    pub fn keeps_stamp(&self) -> bool {
+        self.nameplate().is_some_and(nameplate::keeps_stamp)
+    }
+
     /// Gives a file a stamp, durably. Blocks: for a member that nothing was written to since it was opened.
     ///
     /// # Errors

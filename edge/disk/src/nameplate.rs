@@ -115,9 +115,17 @@ pub fn forget_name(host: &Host, path: &Path) -> std::io::Result<()> {
     }
 }
 
+/// How the identity of a file begins that has a name in its attributes.
+const NAMED: &str = "file ";
+
 fn shown(name: &[u8]) -> String {
     let digits: String = name.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("file {digits}")
+    format!("{NAMED}{digits}")
+}
+
+/// Whether what has this identity keeps attributes, and so a stamp.
+pub(crate) fn keeps_stamp(nameplate: &str) -> bool {
+    nameplate.starts_with(NAMED)
 }
 
 /// The inode of a file and when it was made, zero if the file system does not know.

@@ -545,13 +545,13 @@ mod tests {
         // It was copied, and the daemon was killed between the record of the next epoch and the stamps.
         node.change(|entries, epochs| {
             entries[1] = entries[1].map(|entry| MemberEntry { health: Good, ..entry });
-            raise(epochs, entries, |_| true);
+            raise(epochs, entries, |_| true, |_| false);
         });
         assert_eq!(node.start(&["a", "b"]).expect("both are full"), [Some(Good); 2]);
         let (old, at) = (node.stamp("b").expect("it is used"), node.read().0.epochs().volumes[0]);
         assert_eq!((at.carried[0], at.carried[1].map(Carried::first)), (at.carried[1], at.epoch));
         // The same again, between the two stamps.
-        node.change(|entries, epochs| raise(epochs, entries, |_| true));
+        node.change(|entries, epochs| raise(epochs, entries, |_| true, |_| false));
         let next = at.epoch.map(Epoch::next).expect("it has one");
         let of = (node.read().0.epochs().set.expect("there is a set"), VolumeIndex(0));
         node.put_back("a", crate::epochs::stamp(of, next, Good).as_ref());
@@ -580,7 +580,7 @@ mod tests {
         node.start(&["a", "b"]).expect("both are full");
         node.change(|entries, epochs| {
             entries[0] = entries[0].map(|entry| MemberEntry { health: Removed, ..entry });
-            raise(epochs, entries, |_| true);
+            raise(epochs, entries, |_| true, |_| false);
         });
         node.start(&["a", "b"]).expect("the second one is full");
         let latest = node.read().0.epochs().volumes[0].epoch;

@@ -139,7 +139,7 @@ impl<D: Driver> Shard<D> {
             return Err(Refusal::new("busy", text, "repeat the command"));
         }
         let leg = Leg { volume: at, member: MemberIndex(number as u8) };
-        group.judge_return(leg, &member, how, now)?;
+        let by_bitmap = group.judge_return(leg, &member, how, now)? && how != Adding::Any;
         for member in numbers {
             let owner = MapOwner::Member { volume: at, member: member as u8 };
             if !group.metadata.ledger().has_map(owner) {
@@ -151,7 +151,7 @@ impl<D: Driver> Shard<D> {
         }
         group.volumes[usize::from(at.0)].members[number] = Some(member);
         group.opened(at, number, now);
-        Ok(SetOp::Add { leg, by_bitmap: how != Adding::Any })
+        Ok(SetOp::Add { leg, by_bitmap })
     }
 
     /// The latency of a member was measured.

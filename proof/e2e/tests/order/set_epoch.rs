@@ -225,9 +225,45 @@ fn a_removed_member_that_is_put_back_from_a_copy_does_not_return_by_its_bitmap()
     stage.write(5);
     put(&copy, &stage.members[1]);
     let said = stage.pair.helio("paris", &add).expect_failure();
-    assert!(said.contains("was changed since it was removed from db/data"), "{said}");
+    assert!(said.contains("is not proven to be what was removed from db/data"), "{said}");
     stage.pair.helio("paris", &add[..4]).expect_success();
     wait_members(&stage.pair, "paris", ["full", "full"]);
+    stage.judge();
+}
+
+/// It was copied while it was served, after the last change of the members: nothing but its last stamp tells it from the member.
+#[test]
+fn an_older_copy_of_a_member_that_was_served_does_not_return_by_its_bitmap() {
+    let Some(mut stage) = Stage::new("an_older_copy_of_a_member_that_was_served") else { return };
+    let path = stage.path(1);
+    let remove = ["member", "remove", "db/data", &path, "--for-backup"];
+    let add = ["member", "add", "db/data", &path, "--require-minicopy"];
+    for (round, remove) in [&remove[..], &remove[..4]].into_iter().enumerate() {
+        let label = 2 + 4 * round as u64;
+        let copy = stage.copy(&stage.members[1], "copy");
+        stage.write(label);
+        stage.pair.helio("paris", remove).expect_success();
+        wait(&stage.pair, "paris", "a closed member", |shown| {
+            shown["volumes"][0]["members"][1]["open"] == false
+        });
+        stage.write(label + 1);
+        let member = stage.copy(&stage.members[1], "member");
+        put(&copy, &stage.members[1]);
+        let said = stage.pair.helio("paris", &add).expect_failure();
+        assert!(said.contains("is not proven to be what was removed from db/data"), "{said}");
+        // The member itself is.
+        put(&member, &stage.members[1]);
+        stage.pair.helio("paris", &add).expect_success();
+        wait_members(&stage.pair, "paris", ["full", "full"]);
+        // Its copy from before it returned is not, any more.
+        stage.write(label + 2);
+        stage.pair.helio("paris", &remove[..4]).expect_success();
+        stage.write(label + 3);
+        put(&member, &stage.members[1]);
+        stage.pair.helio("paris", &add[..4]).expect_success();
+        wait_members(&stage.pair, "paris", ["full", "full"]);
+        assert!(bytes(&stage.members[0]) == bytes(&stage.members[1]), "old data is full");
+    }
     stage.judge();
 }
 

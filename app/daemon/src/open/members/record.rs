@@ -22,7 +22,7 @@ fn raised(host: &Host, ledger: &Ledger, seated: &[Seated]) -> std::io::Result<Ep
         if it.gets_stamps(epochs) {
             *epochs = it.epochs;
             let store = |n: usize| it.plan.members[n].as_ref().and_then(MemberPlan::store);
-            raise(epochs, &it.entries, |n| store(n).is_some());
+            raise(epochs, &it.entries, |n| store(n).is_some(), |_| false);
         }
     }
     if all.set.is_none() && all.volumes.iter().any(|volume| volume.epoch.is_some()) {

@@ -7,6 +7,9 @@
 //! No request waits for any of this. A stop waits for the stamps that are being written, for `member-timeout` at most: a member that was
 //! released must not change later. A stamp is written by an operation that flushes nothing, since a flush that fails must be seen by the
 //! engine: the next flush that the engine asks for makes it durable. A stamp that is not durable leaves the earlier one on record beside it.
+//!
+//! A member that leaves gets a last stamp, which no copy of it from before has, and is flushed and closed behind it. One that
+//! returns gets another one. On record it has that one at once: if it does not get there, all of the member is copied.
 
 use super::Group;
 use super::store::Awaited;
@@ -30,6 +33,8 @@ use std::path::Path;
 struct Writing {
     epoch: Epoch,
     awaited: Awaited,
+    /// The last stamp of a member is written, and is being flushed.
+    flushes: bool,
 }
 
 /// The stamps of members. An epoch here is durable in the metadata.
@@ -37,6 +42,8 @@ struct Writing {
 pub(super) struct Stamps {
     /// Records of epochs that are not durable.
     recording: usize,
+    /// Members that left or returned, and have not got the stamp for that.
+    owed: BTreeMap<Leg, Epoch>,
     /// Being written.
     under_way: BTreeMap<Leg, Writing>,
     /// The last that was written, or could not be.
@@ -51,6 +58,11 @@ impl Stamps {
     /// Whether an operation of this kind is under way on the member.
     pub(super) fn are_under_way(&self, leg: Leg) -> bool {
         self.under_way.contains_key(&leg)
+    }
+
+    /// Whether the member left or returned, and has not got its stamp.
+    pub(super) fn are_owed(&self, leg: Leg) -> bool {
+        self.owed.contains_key(&leg)
     }
 
     /// The members whose stamps are being written.
@@ -77,6 +89,7 @@ impl Stamps {
     pub(super) fn forget(&mut self, leg: Leg) {
         self.tried.remove(&leg);
         self.written.remove(&leg);
+        self.owed.remove(&leg);
     }
 
     /// A flush that was to make this epoch durable ended. If it failed, the stamp is to be written again.
@@ -102,21 +115,26 @@ impl Stamps {
 }
 
 impl Group {
-    /// The members of these volumes have changed, durably.
+    /// The members of these volumes have changed, durably, and those of these numbers left or returned.
     pub(super) fn raise_epochs(
         &mut self,
-        changed: &[VolumeIndex],
+        changed: &[(VolumeIndex, Vec<usize>)],
         now: Moment,
         driver: &mut dyn Driver,
     ) {
         let ledger = self.metadata.ledger();
         let (members, mut epochs) = (ledger.members(), ledger.epochs().clone());
-        for at in changed {
-            let at = usize::from(at.0);
+        let mut owed = Vec::new();
+        for (index, turned) in changed {
+            let at = usize::from(index.0);
             let (volume, plan) = (&mut epochs.volumes[at], &self.volumes[at]);
             if are_stamped(volume, &members[at]) && !plan.has_another_disk() {
                 let store = |n: usize| plan.members[n].as_ref().and_then(MemberPlan::store);
-                raise(volume, &members[at], |n| store(n).is_some());
+                let turns = |n| turned.contains(&n) && store(n).is_some_and(Member::keeps_stamp);
+                raise(volume, &members[at], |n| store(n).is_some(), turns);
+                let legs = turned.iter().copied().filter(|n| turns(*n));
+                let legs = legs.map(|n| Leg { volume: *index, member: MemberIndex(n as u8) });
+                owed.extend(legs.zip(std::iter::repeat(volume.epoch)));
             }
         }
         if epochs.set.is_none() && epochs.volumes.iter().any(|volume| volume.epoch.is_some()) {
@@ -129,6 +147,8 @@ impl Group {
                 }
             }
         }
+        let owed = owed.into_iter().filter_map(|(leg, epoch)| Some((leg, epoch?)));
+        self.stamps.owed.extend(owed);
         self.keep_epochs(epochs, now, driver);
     }
 
@@ -145,6 +165,9 @@ impl Group {
         if ok {
             self.stamps.recording -= 1;
             self.stamp_members(now, driver);
+        } else {
+            self.stamps.owed.clear();
+            self.close_unused();
         }
     }
 
@@ -168,14 +191,19 @@ impl Group {
             for (n, member) in (0..).map(MemberIndex).zip(&plan.members) {
                 let leg = Leg { volume: at, member: n };
                 let health = self.entry(leg).map(|entry| entry.health);
-                let health = health.filter(|health| is_used(*health));
+                // One that left has a last one, which is its own.
+                let last = self.stamps.owed.get(&leg).copied();
+                let leaves = |health: CopyHealth| !is_used(health) && last.is_some();
+                let health = health.filter(|health| is_used(*health) || leaves(*health));
                 let (Some(store), Some(health)) =
                     (member.as_ref().and_then(MemberPlan::store), health)
                 else {
                     continue;
                 };
+                let epoch = last.filter(|_| leaves(health)).unwrap_or(epoch);
                 let carried = epochs.carried[usize::from(n.0)];
-                let has_it = carried.is_some_and(|it| it.first() == epoch)
+                let is_durable = carried.is_some_and(|it| it.first() == epoch);
+                let has_it = (is_durable && !self.stamps.are_owed(leg))
                     || self.stamps.tried.get(&leg) == Some(&epoch)
                     || self.stamps.are_under_way(leg);
                 let op = store.stamping(stamp((set, at), epoch, health).as_ref());
@@ -186,7 +214,7 @@ impl Group {
         }
         let awaited = Awaited::until(now + self.config.member_timeout);
         for (leg, epoch, op) in begun {
-            self.stamps.under_way.insert(leg, Writing { epoch, awaited });
+            self.stamps.under_way.insert(leg, Writing { epoch, awaited, flushes: false });
             let detail = u32::from(leg.volume.0) << 8 | u32::from(leg.member.0);
             driver.submit(token(Kind::Stamp, self.index, detail), op);
         }
@@ -202,11 +230,23 @@ impl Group {
     ) {
         let volume = VolumeIndex((detail >> 8) as u16);
         let leg = Leg { volume, member: MemberIndex(detail as u8) };
-        let Some(Writing { epoch, .. }) = self.stamps.under_way.remove(&leg) else {
+        let Some(writing) = self.stamps.under_way.remove(&leg) else {
             panic!("a stamp of {leg:?} ended twice")
         };
+        let epoch = writing.epoch;
         self.stamps.tried.insert(leg, epoch);
+        let leaves = !self.entry(leg).is_some_and(|entry| is_used(entry.health));
+        if outcome.error().is_none() && leaves && !writing.flushes {
+            let plan = self.volumes.get(usize::from(volume.0));
+            let store = plan.and_then(|plan| plan.member(leg.member)?.store());
+            if let Some(op) = store.map(Member::flush_all) {
+                self.stamps.under_way.insert(leg, Writing { flushes: true, ..writing });
+                return driver.submit(token(Kind::Stamp, self.index, detail), op);
+            }
+        }
+        self.stamps.owed.remove(&leg);
         match outcome.error() {
+            None if leaves => {}
             None => _ = self.stamps.written.insert(leg, epoch),
             Some(error) => {
                 // The volumes of a group that was released are gone.
@@ -250,38 +290,39 @@ impl Group {
         self.keep_epochs(epochs, now, driver);
     }
 
-    /// Checks the stamp of a member that is to return. If the stamp changed since the removal, the bitmap of the member is invalid.
+    /// Whether a member may return by its bitmap if it has one. If its stamp is not its last one, the bitmap is of another copy of it.
     pub(crate) fn judge_return(
         &mut self,
         leg: Leg,
         member: &MemberPlan,
         how: Adding,
         now: Moment,
-    ) -> Result<(), Refusal> {
+    ) -> Result<bool, Refusal> {
         let health = self.entry(leg).map(|entry| entry.health);
         if !matches!(health, Some(CopyHealth::Removed | CopyHealth::Withdrawn)) {
-            return Ok(());
+            return Ok(true);
         }
         let Epochs { set, volumes } = self.metadata.ledger().epochs();
         let carried = volumes[usize::from(leg.volume.0)].carried[usize::from(leg.member.0)];
         let stamp = member.store().and_then(Member::stamp);
         if is_as_it_left((*set, leg.volume), carried, stamp) {
-            return Ok(());
+            return Ok(true);
         }
         let (path, volume) = (&member.path, &self.volumes[usize::from(leg.volume.0)].name);
         let text = format!(
-            "{path} was changed since it was removed from {}/{volume}: it was restored from a backup, or used elsewhere",
+            "{path} is not proven to be what was removed from {}/{volume}: it was restored from a backup, used elsewhere, or its last \
+             stamp could not be written",
             self.name
         );
         match how {
-            Adding::ByBitmap | Adding::Returning(_) => {
+            Adding::ByBitmap => {
                 let hint = "`helio member add` without `--require-minicopy` copies all of it, and overwrites it";
                 Err(Refusal::new("no-bitmap", text, hint))
             }
-            Adding::Any => {
+            Adding::Any | Adding::Returning(_) => {
                 tracing::warn!(group = %self.name, volume = %volume, member = %path, "{text}; all of it is copied");
                 self.tell(now, Event::Layers(LayerSetting::Distrust(leg)));
-                Ok(())
+                Ok(false)
             }
         }
     }
@@ -297,7 +338,8 @@ mod tests {
         let mut stamps = Stamps::default();
         assert!(!stamps.are_awaited());
         for (n, until) in [(0, Moment(7)), (1, Moment(9))] {
-            let writing = Writing { epoch: Epoch::FIRST, awaited: Awaited::until(until) };
+            let awaited = Awaited::until(until);
+            let writing = Writing { epoch: Epoch::FIRST, awaited, flushes: false };
             stamps.under_way.insert(leg(n), writing);
         }
         for (now, next) in [(0, Moment(7)), (7, Moment(9)), (9, Moment::NEVER)] {

@@ -96,6 +96,7 @@ impl Group {
         if kept == (Kept::Members { ok: true }) {
             let changed = self.members_recorded();
             self.raise_epochs(&changed, now, driver);
+            self.close_unused();
             // The layer forgets the cost of a member that it does not have yet.
             self.set_costs(now);
         }

@@ -97,6 +97,11 @@ impl Merges {
     }
 }
 
+/// Whether the member left, and may return.
+const fn is_away(state: Option<CopyHealth>) -> bool {
+    matches!(state, Some(CopyHealth::Removed | CopyHealth::Withdrawn))
+}
+
 const fn word(state: CopyHealth) -> &'static str {
     match state {
         CopyHealth::Good | CopyHealth::Suspect | CopyHealth::Blank => "full",
@@ -110,14 +115,16 @@ const fn word(state: CopyHealth) -> &'static str {
 
 impl Group {
     /// What layers asked to be recorded of members is durable: the log says what is new, and those that are not used are closed.
-    /// Returns the volumes whose members changed.
-    pub(super) fn members_recorded(&mut self) -> Vec<VolumeIndex> {
+    /// Returns the volumes whose members changed, and the members that left or returned.
+    pub(super) fn members_recorded(&mut self) -> Vec<(VolumeIndex, Vec<usize>)> {
         let before = self.recorded.kept();
         let pairs = before.iter().zip(&self.recorded.durable).zip(&self.volumes);
         let (mut copied, mut changed) = (Vec::new(), Vec::new());
         for (at, ((before, now), volume)) in (0..).map(VolumeIndex).zip(pairs) {
             if before != now {
-                changed.push(at);
+                let turned = |n: &usize| is_away(before[*n]) != is_away(now[*n]);
+                let both = |n: &usize| before[*n].is_some() && now[*n].is_some();
+                changed.push((at, (0..MEMBERS_MAX).filter(both).filter(turned).collect()));
             }
             for ((before, now), member) in before.iter().zip(now).zip(&volume.members) {
                 let path = member.as_ref().map_or("", |member| member.path.as_str());
@@ -131,7 +138,6 @@ impl Group {
                 }
             }
         }
-        self.close_unused();
         copied.dedup();
         copied.into_iter().for_each(|at| self.measure_anew(at));
         changed
@@ -366,6 +372,7 @@ impl Group {
                 let waits = status.is_some_and(|status| status.depth > 0);
                 let is_busy = waits
                     || self.stamps.are_under_way(leg)
+                    || self.stamps.are_owed(leg)
                     || self.ios.iter().flatten().any(|io| io.leg == leg);
                 if is_used
                     || is_busy
