@@ -75,16 +75,12 @@ pub(super) fn restore(at: &At, of: SnapshotName, dir: &Path, consent: Consent) -
         Ok(copied)
     });
     drop(progress);
+    let parts = format!("the volumes of {group} hold parts of {name} and of what they held");
     let copied = copied.map_err(|why| {
-        hinted(
-            format!("the volumes of {group} hold parts of {name} and of what they held: {why}"),
-            "repeat the command when the cause is repaired",
-        )
+        hinted(format!("{parts}: {why}"), "repeat the command when the cause is repaired")
     })?;
     if copied.stopped {
-        bail!(
-            "the restore was interrupted: the volumes of {group} hold parts of {name} and of what they held\n  hint: repeat the command"
-        );
+        bail!("the restore was interrupted: {parts}\n  hint: repeat the command");
     }
     let what = if is_changed { "the changed images of snapshot" } else { "snapshot" };
     let text = format!(
