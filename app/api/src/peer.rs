@@ -64,6 +64,10 @@ pub struct PeerStatus {
     /// What failed on it, as it reported last.
     #[serde(default)]
     pub fault: Option<String>,
+    /// What this node knows of the peer's copy, connected or not: `complete`, `given-up`, `suspect`, `failed`, `unheard`, `inconsistent` or
+    /// `none`. Only for a complete one is the copy of this node given up without `--last-copy`.
+    #[serde(default)]
+    pub copy: String,
     /// Data that only this node may have, as it reported at its last connection; absent if unknown.
     #[serde(default, with = "wire::number_or_null")]
     #[schemars(with = "Option<u64>")]

@@ -72,6 +72,9 @@ pub struct ResolveRequest {
     /// Directory on the host of the node in which the regions are saved; default: its state directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub save: Option<String>,
+    /// The node again, to give up its copy although it may be the last complete one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_copy: Option<String>,
 }
 
 /// Replace the copy of this primary by the consistent copy of the secondary in the dirty regions.
@@ -88,6 +91,9 @@ pub struct ReverseRequest {
     /// Directory on the host of the node in which the regions are saved; default: its state directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub save: Option<String>,
+    /// The node that gets this request, to give up its copy although it may be the last complete one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_copy: Option<String>,
 }
 
 /// Replace the failed disk of a volume by the one in the configuration file of the node.

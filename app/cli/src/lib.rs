@@ -144,7 +144,9 @@ fn ask(verb: Verb, at: &At) -> Result<ExitCode> {
         Verb::Switch { of, force, yes } => roles::switch(at, of, force, yes),
         Verb::Drill(wish) => drill::run(at, wish),
         Verb::Explain(of) => roles::explain(at, of),
-        Verb::Resolve { of, discard, yes, save } => roles::resolve(at, of, discard, yes, save),
+        Verb::Resolve { of, discard, yes, save, last_copy } => {
+            roles::resolve(at, of, (discard, last_copy), yes, save)
+        }
         Verb::Verify { verb } => verify::run(at, verb),
         Verb::Seed { verb: Seed::Begin(of) } => verbs::plain(at, paths::SEED_BEGIN, of),
         Verb::Seed { verb: Seed::End(wish) } => verbs::plain_resync(at, paths::SEED_END, wish),

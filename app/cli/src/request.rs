@@ -129,7 +129,8 @@ fn of_verb(verb: Verb) -> Option<(Option<String>, Request)> {
         Verb::Resync(wish) => {
             let save = only_absolute(wish.save)?;
             let request = if wish.reverse {
-                Request::Reverse(ReverseRequest { full: wish.full, confirmed: false, save })
+                let (full, last_copy) = (wish.full, wish.last_copy);
+                Request::Reverse(ReverseRequest { full, confirmed: false, save, last_copy })
             } else {
                 let give_up_safe_copy = wish.give_up_safe_copy;
                 Request::Resync(ResyncRequest { full: wish.full, give_up_safe_copy })
@@ -144,9 +145,10 @@ fn of_verb(verb: Verb) -> Option<(Option<String>, Request)> {
         }
         Verb::Demote(of) => (of.group, Request::Demote),
         Verb::Switch { of, force, .. } => (of.of.group, Request::Switch(SwitchRequest { force })),
-        Verb::Resolve { of, discard, save, .. } => {
+        Verb::Resolve { of, discard, save, last_copy, .. } => {
             let save = only_absolute(save)?;
-            (of.group, Request::Resolve(ResolveRequest { discard, confirmed: false, save }))
+            let wish = ResolveRequest { discard, confirmed: false, save, last_copy };
+            (of.group, Request::Resolve(wish))
         }
         Verb::Verify { verb: Verify::Start(wish) } => {
             let (group, volume) = wish.what.map_or((None, None), |it| (Some(it.group), it.volume));

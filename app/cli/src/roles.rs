@@ -51,14 +51,14 @@ pub(crate) fn explain(at: &At, of: OfGroup) -> Result<ExitCode> {
 pub(crate) fn resolve(
     at: &At,
     of: OfGroup,
-    discard: String,
+    (discard, last_copy): (String, Option<String>),
     yes: bool,
     save: Option<PathBuf>,
 ) -> Result<ExitCode> {
     let client = Client::new(at)?;
     let group = which::group(&client, of.group)?;
     let save = from_the_root(save)?;
-    let wish = Request::Resolve(ResolveRequest { discard, confirmed: false, save });
+    let wish = Request::Resolve(ResolveRequest { discard, confirmed: false, save, last_copy });
     accepted(&Consent { yes, json: of.json }.request(&client, &group, &wish)?, of.json)
 }
 
@@ -80,12 +80,12 @@ fn absolute(path: &Path) -> Result<String> {
 pub(crate) fn reverse(
     client: &Client,
     group: &str,
-    full: bool,
+    (full, last_copy): (bool, Option<String>),
     consent: Consent,
     save: Option<PathBuf>,
 ) -> Result<Accepted> {
     let save = from_the_root(save)?;
-    let wish = Request::Reverse(ReverseRequest { full, confirmed: false, save });
+    let wish = Request::Reverse(ReverseRequest { full, confirmed: false, save, last_copy });
     consent.request(client, group, &wish)
 }
 

@@ -172,13 +172,13 @@ pub(crate) fn mode(at: &At, group: Option<String>, mode: Mode, json: bool) -> Re
 }
 
 pub(crate) fn resync(at: &At, wish: Resync) -> Result<ExitCode> {
-    let Resync { of, full, reverse, save, yes, .. } = wish;
+    let Resync { of, full, reverse, save, last_copy, yes, .. } = wish;
     let Resyncing { of: OfGroup { group, json }, wait } = of;
     let client = Client::new(at)?;
     let group = which::group(&client, group)?;
     let consent = Consent { yes, json };
     let done = if reverse {
-        roles::reverse(&client, &group, full, consent, save)?
+        roles::reverse(&client, &group, (full, last_copy), consent, save)?
     } else {
         let give_up_safe_copy = wish.give_up_safe_copy;
         // Without a peer nothing is at stake: the daemon refuses.

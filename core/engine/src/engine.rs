@@ -4,6 +4,7 @@
 mod accept;
 mod change;
 mod command;
+mod complete;
 mod conversation;
 mod keep;
 mod last_copy;

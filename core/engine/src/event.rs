@@ -124,6 +124,15 @@ pub struct VerifyMemory {
     pub beyond: u64,
 }
 
+/// How a primary takes its peer's copy over its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reversal {
+    /// Everywhere.
+    pub full: bool,
+    /// Even if its own is the last complete copy.
+    pub last_copy: bool,
+}
+
 /// An operator's command, or the daemon's on its behalf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
@@ -145,6 +154,8 @@ pub enum Command {
     Yield {
         /// Of this generation, or not at all.
         generation: Generation,
+        /// Even if it is the last complete copy.
+        last_copy: bool,
     },
     /// Stop replication and record dirty regions only.
     Pause,
@@ -155,10 +166,7 @@ pub enum Command {
     /// Mark everything as dirty, then copy it as [`Command::Resync`] does.
     FullResync,
     /// Take the peer's copy over this node's own, where they may differ, or everywhere.
-    Reverse {
-        /// Everywhere.
-        full: bool,
-    },
+    Reverse(Reversal),
     /// Another disk lies in the place of a volume's, which is lost ([`crate::View::may_replace`]).
     Replace {
         /// Which volume.
@@ -224,7 +232,7 @@ impl Command {
             | Self::Resume
             | Self::Resync
             | Self::FullResync
-            | Self::Reverse { .. }
+            | Self::Reverse(_)
             | Self::Replace { .. }
             | Self::GiveUpSafeCopy
             | Self::Mode(_)

@@ -7,18 +7,20 @@
 
 extern crate alloc;
 
+mod complete;
 mod handing;
 mod returning;
 mod table;
 mod words;
 
+pub use complete::{Completeness, Side, is_last, only_choice};
 pub use handing::{Handing, OnHanding, on_handing};
 pub use returning::{OnReturn, Returning, on_return};
 pub use table::{
     Decision, Facts, Kinship, Verdict, decide, facts_of, is_equal_at_fork, is_lost, is_older,
     labels, of_promotion, of_request, only_followed,
 };
-pub use words::{LastDecision, Meaning, facts_in_words, meaning};
+pub use words::{LastDecision, Meaning, facts_in_words, meaning, meaning_of};
 
 /// The labels that a section of the handbook's page lists, in their order.
 #[cfg(test)]

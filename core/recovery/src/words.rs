@@ -4,6 +4,7 @@
 //! The source alone has all the facts; it tells the target the row's label. Where it refused before it could, both
 //! looked the same two hellos up in the same table.
 
+use crate::complete::{Side, only_choice};
 use crate::table::{Facts, Kinship};
 use alloc::format;
 use alloc::string::String;
@@ -242,6 +243,18 @@ pub fn meaning(label: &str, group: &str, source: &str, target: &str) -> Meaning 
             next: format!("run `helio explain {group}` on the peer"),
             hint: None,
         },
+    }
+}
+
+/// The row of a decision in words. Its hint offers no discard of the last complete copy.
+#[must_use]
+pub fn meaning_of(last: &LastDecision, group: &str) -> Meaning {
+    let row = meaning(&last.label, group, &last.source.node, &last.target.node);
+    let offers = row.hint.as_ref().is_some_and(|hint| hint.contains("helio resolve"));
+    let only = only_choice(group, [Side::of(&last.source), Side::of(&last.target)]);
+    match only.filter(|_| offers) {
+        Some(hint) => Meaning { hint: Some(hint), ..row },
+        None => row,
     }
 }
 

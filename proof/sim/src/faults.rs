@@ -9,7 +9,7 @@ use crate::scenario::{pick, span, weather};
 use crate::sets::hides_lie;
 use crate::silence::gives_stores_up;
 use core::time::Duration;
-use helio_engine::{Command, StoreFault};
+use helio_engine::{Command, Reversal, StoreFault};
 use helio_format::superblock::Superblock;
 use helio_twin::{Breakage, Cluster, Happening, Hook, Lie, MetadataFault, Side, StoreVerb};
 use helio_units::{Mode, Rate, Role};
@@ -503,7 +503,8 @@ impl Driver {
         if tries > 40 || !there || engine.is_none_or(|engine| engine.view().lacks_regions()) {
             return;
         }
-        let command = if tries == 0 { Command::Pause } else { Command::Reverse { full } };
+        let reverse = Command::Reverse(Reversal { full, last_copy: false });
+        let command = if tries == 0 { Command::Pause } else { reverse };
         self.command(cluster, oracle, side, command);
         let (least, most) = (Duration::from_micros(100), Duration::from_millis(30));
         let pause = span(&mut self.dice, least, most) * if tries == 0 { 10 } else { 1 };

@@ -280,12 +280,12 @@ impl Driver {
             return;
         }
         let engine = cluster.node(side).engine.as_ref();
-        let stake = engine.and_then(|engine| engine.view().stake().ok());
+        let stake = engine.and_then(|engine| engine.view().stake(false).ok());
         match stake.filter(|_| self.dice.chance(2, 3)) {
             Some(stake) => {
                 self.tally.yields += 1;
                 self.shipping_over();
-                let command = Command::Yield { generation: stake.generation };
+                let command = Command::Yield { generation: stake.generation, last_copy: false };
                 self.command(cluster, oracle, side, command);
             }
             None => self.wipe(side, cluster),

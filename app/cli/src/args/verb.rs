@@ -165,6 +165,9 @@ pub enum Verb {
         /// Directory for the saved regions; default: the state directory.
         #[arg(long, value_name = "DIR")]
         save: Option<PathBuf>,
+        /// Discard the copy of NODE although it may be the last complete one. Must name the same node as --discard.
+        #[arg(long, value_name = "NODE")]
+        last_copy: Option<String>,
     },
     /// Compare the two copies of a group online.
     Verify {
@@ -389,6 +392,9 @@ pub struct Resync {
     /// Directory for the saved regions of --reverse; default: the state directory.
     #[arg(long, value_name = "DIR", requires = "reverse")]
     pub save: Option<PathBuf>,
+    /// Overwrite the copy of NODE with --reverse although it may be the last complete one. Must name the primary.
+    #[arg(long, value_name = "NODE", requires = "reverse")]
+    pub last_copy: Option<String>,
     /// Resync even if the peer has no space to preserve its last consistent copy.
     #[arg(long, conflicts_with = "full")]
     pub give_up_safe_copy: bool,

@@ -228,10 +228,17 @@ fn choices(g: &GroupStatus, others: &[&Status]) -> Vec<Choice> {
         Choice { keeps: kept.clone(), discards: lost.clone(), steps, advised }
     };
     let (here, there) = ((&g.node, here), (&peer.name, there));
-    // A daemon refuses to discard the only complete copy.
-    let can_keep = |of: Option<&GroupStatus>| of.is_none_or(|of| of.consistent);
-    let both = [(Some(g), choice(here, there)), (own, choice(there, here))];
-    both.into_iter().filter_map(|(kept, choice)| can_keep(kept).then_some(choice)).collect()
+    // A daemon refuses to discard the last complete copy, as far as it knows. An older one does not report what it knows.
+    let known = |lost: Option<&GroupStatus>| {
+        let copy = lost.and_then(|of| of.peer.as_ref()).map_or("", |peer| peer.copy.as_str());
+        ["", "complete"].contains(&copy)
+    };
+    let can_keep = |kept: Option<&GroupStatus>, lost: Option<&GroupStatus>| {
+        known(lost) && kept.is_none_or(|of| of.consistent)
+    };
+    let both = [(Some(g), own, choice(here, there)), (own, Some(g), choice(there, here))];
+    let open = both.into_iter().filter(|(kept, lost, _)| can_keep(*kept, *lost));
+    open.map(|(.., choice)| choice).collect()
 }
 
 /// The same group as other nodes report it.
@@ -410,6 +417,13 @@ mod tests {
         assert!(none.is_empty());
         let [keep_paris, none] = steps(|here, there| {
             (there.consistent, here.verdict.word) = (false, Verdict::SplitBrain);
+        });
+        assert_eq!(keep_paris[0], "helio demote db on lyon");
+        assert!(none.is_empty());
+        // The node that would be discarded is the one whose daemon refuses that.
+        let [keep_paris, none] = steps(|here, _| {
+            here.verdict.word = Verdict::SplitBrain;
+            here.peer.as_mut().expect("two nodes").copy = "given-up".into();
         });
         assert_eq!(keep_paris[0], "helio demote db on lyon");
         assert!(none.is_empty());

@@ -9,7 +9,7 @@ use helio_api::{
     Accepted, ApiError, Connection, Explanation, ResolveRequest, ResyncRequest, ReverseRequest,
     code,
 };
-use helio_engine::Done;
+use helio_engine::{Done, Reversal};
 
 /// Why regions are saved, as a list of saved data shows it.
 const DISCARDED: &str = "discarded by helio resolve";
@@ -65,8 +65,9 @@ impl Daemon {
     ) -> Result<Reply, ApiError> {
         self.with_peer(&group)?;
         self.is_here(&group, &wish.discard)?;
+        let last_copy = self.names_last_copy(&group, wish.last_copy.as_deref())?;
         let name = group.clone();
-        let ask = |reply| Ask::Loss { group: name, ask: LossAsk::Losing { reply } };
+        let ask = |reply| Ask::Loss { group: name, ask: LossAsk::Losing { last_copy, reply } };
         let losing = self.shard.answer(ask).await?;
         let losing = losing.map_err(of_refusal)?;
         let stake =
@@ -74,7 +75,8 @@ impl Daemon {
         let kept = self
             .save_once_confirmed(&group, &losing, (wish.confirmed, stake), wish.save, DISCARDED)
             .await?;
-        let command = helio_engine::Command::Yield { generation: losing.generation };
+        let generation = losing.generation;
+        let command = helio_engine::Command::Yield { generation, last_copy };
         let mut reply = self.carry_out(group, command).await?;
         if let Reply::Accepted(Accepted { message, .. }) = &mut reply {
             *message = format!("{kept}; {message}");
@@ -111,8 +113,12 @@ impl Daemon {
     ) -> Result<Reply, ApiError> {
         self.with_peer(&group)?;
         let full = wish.full;
-        let ask =
-            |reply| Ask::Loss { group: group.clone(), ask: LossAsk::ThrowingAway { full, reply } };
+        let last_copy = self.names_last_copy(&group, wish.last_copy.as_deref())?;
+        let reversal = Reversal { full, last_copy };
+        let ask = |reply| Ask::Loss {
+            group: group.clone(),
+            ask: LossAsk::ThrowingAway { wish: reversal, reply },
+        };
         let mut losing = self.unless_used(&group, self.shard.answer(ask).await?).await?;
         if wish.confirmed {
             self.ask_before_resync(&group, full).await?;
@@ -126,7 +132,7 @@ impl Daemon {
         let saved = Box::new(losing);
         let ask = |reply| Ask::Loss {
             group: group.clone(),
-            ask: LossAsk::Reverse { full, saved, reply },
+            ask: LossAsk::Reverse { wish: reversal, saved, reply },
         };
         let done = self.unless_used(&group, self.shard.answer(ask).await?).await?;
         let message = format!("{kept}; {}", done.text);
@@ -150,6 +156,22 @@ impl Daemon {
                 );
                 Err(ApiError::new("hook-refused", text, hint))
             }
+        }
+    }
+
+    /// Whether the operator named this node's copy as the last complete one, which is given up all the same.
+    fn names_last_copy(&self, group: &str, named: Option<&str>) -> Result<bool, ApiError> {
+        match named {
+            None => Ok(false),
+            Some(named) if named == self.node => Ok(true),
+            Some(named) => Err(ApiError::new(
+                "wrong-node",
+                format!(
+                    "the copy of {group} that is given up is the one of {}, not of {named}",
+                    self.node
+                ),
+                format!("repeat without `--last-copy {named}`"),
+            )),
         }
     }
 

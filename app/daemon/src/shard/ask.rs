@@ -11,7 +11,7 @@ use crate::names::Unresolved;
 use crate::trace::{Begun, Tap, Why};
 use helio_api::DrillStatus;
 use helio_attach::Shape;
-use helio_engine::{Command, HookQuestion, Refusal};
+use helio_engine::{Command, HookQuestion, Refusal, Reversal};
 use helio_format::snapshot::SnapshotAct;
 use helio_units::{VolumeIndex, WallTime};
 use std::net::SocketAddr;
@@ -116,11 +116,11 @@ pub(crate) enum LookAsk {
 #[derive(Debug)]
 pub(crate) enum LossAsk {
     /// What would be lost with this node's side.
-    Losing { reply: oneshot::Sender<Result<Losing, Refusal>> },
+    Losing { last_copy: bool, reply: oneshot::Sender<Result<Losing, Refusal>> },
     /// What would be overwritten if this node took its peer's copy.
-    ThrowingAway { full: bool, reply: oneshot::Sender<Result<Losing, Refusal>> },
+    ThrowingAway { wish: Reversal, reply: oneshot::Sender<Result<Losing, Refusal>> },
     /// Take it, if what was saved is still what would be overwritten.
-    Reverse { full: bool, saved: Box<Losing>, reply: CommandReply },
+    Reverse { wish: Reversal, saved: Box<Losing>, reply: CommandReply },
 }
 
 /// Asks about the disk of a volume. The reply is dropped if the group is not served here.

@@ -174,14 +174,17 @@ impl<D: Driver> Shard<D> {
 
     fn asked_of_losses(&mut self, index: usize, ask: LossAsk, now: Moment) {
         match ask {
-            LossAsk::Losing { reply } => {
-                self.look(index, reply, |group, clock| explain::losing(group, clock.wall_now()));
+            LossAsk::Losing { last_copy, reply } => {
+                let losing = |group: &Group, clock: &Clock| {
+                    explain::losing(group, last_copy, clock.wall_now())
+                };
+                self.look(index, reply, losing);
             }
-            LossAsk::ThrowingAway { full, reply } => {
-                let _gone = reply.send(self.throwing_away(index, full));
+            LossAsk::ThrowingAway { wish, reply } => {
+                let _gone = reply.send(self.throwing_away(index, wish));
             }
-            LossAsk::Reverse { full, saved, reply } => {
-                self.reverse(index, (full, &saved), reply, now);
+            LossAsk::Reverse { wish, saved, reply } => {
+                self.reverse(index, (wish, &saved), reply, now);
             }
         }
     }

@@ -6,7 +6,7 @@ use crate::shard::clock::Clock;
 use crate::shard::group::Group;
 use helio_api::{AtStake, Explanation, Row};
 use helio_engine::{LinkState, Refusal, Stake, Status};
-use helio_recovery::{LastDecision, Meaning, facts_in_words, meaning};
+use helio_recovery::{LastDecision, Meaning, facts_in_words, meaning_of};
 use helio_units::{Bytes, Generation, VolumeIndex, WallTime};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -58,7 +58,7 @@ fn changed(status: &Status, peer: &str) -> Option<String> {
 
 fn row(last: &LastDecision, group: &str, clock: &Clock) -> Row {
     let (source, target) = (last.source.node.clone(), last.target.node.clone());
-    let Meaning { meaning, next, hint } = meaning(&last.label, group, &source, &target);
+    let Meaning { meaning, next, hint } = meaning_of(last, group);
     Row {
         label: last.label.clone(),
         at_ms: clock.wall(last.at),
@@ -71,8 +71,8 @@ fn row(last: &LastDecision, group: &str, clock: &Clock) -> Row {
     }
 }
 
-pub(crate) fn losing(group: &Group, now: WallTime) -> Result<Losing, Refusal> {
-    let stake = group.engine.view().stake()?;
+pub(crate) fn losing(group: &Group, last_copy: bool, now: WallTime) -> Result<Losing, Refusal> {
+    let stake = group.engine.view().stake(last_copy)?;
     let node = &group.config.node;
     let intro = format!("writes that exist only on {node}: at most");
     let began = began(&stake, node, now);

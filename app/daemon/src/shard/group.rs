@@ -652,7 +652,9 @@ impl Group {
         }
         let timeout = self.config.peer_timeout;
         let check = self.engine.view().awaits_check().map(|s| self.link.check_deadline(s, timeout));
-        let link = self.link.deadline(dials).min(check.unwrap_or(Moment::NEVER));
+        let news = self.engine.view().has_news_for_peer().filter(|s| dials && self.link.seeks(*s));
+        let seek = if news.is_some() { Moment::ZERO } else { Moment::NEVER };
+        let link = self.link.deadline(dials).min(check.unwrap_or(Moment::NEVER)).min(seek);
         let files = self.metadata.deadline().min(self.before.deadline());
         self.engine.view().deadline().min(link).min(files)
     }

@@ -278,6 +278,22 @@ impl Link {
         (now >= began + within).then_some(began)
     }
 
+    /// The peer waits for what this node says, since then: an attempt begins at once. On the side that is dialled it is the only one.
+    pub(crate) fn seek(&mut self, since: Moment, now: Moment) {
+        if self.seeks(since)
+            && let Stage::Idle { retry } = &mut self.stage
+        {
+            *retry = now.min(*retry);
+        }
+    }
+
+    /// Whether such an attempt is to begin.
+    pub(crate) fn seeks(&self, since: Moment) -> bool {
+        matches!(self.stage, Stage::Idle { .. })
+            && self.dialled < since
+            && self.dialler != Dialler::None
+    }
+
     /// When [`Link::check`] is to be asked again.
     pub(crate) fn check_deadline(&self, since: Moment, peer_timeout: Duration) -> Moment {
         match (&self.stage, self.dialler.peer_within(peer_timeout)) {
@@ -321,8 +337,11 @@ impl Link {
             let address = self.route.peer().map(tracing::field::display);
             tracing::warn!(address, error, "the peer cannot be reached; trying again");
         }
-        self.stage = Stage::Idle { retry: now + self.backoff.pause(false) };
-        began
+        // On the side that is dialled, the way to the peer may be closed: a failed attempt says nothing of the peer.
+        let dials = self.dialler == Dialler::This;
+        let retry = if dials { now + self.backoff.pause(false) } else { Moment::NEVER };
+        self.stage = Stage::Idle { retry };
+        began.filter(|_| dials)
     }
 
     /// Whether an error is another than the last one: attempts that fail alike are told once.

@@ -241,6 +241,9 @@ impl<D: Driver> Shard<D> {
             {
                 group.tell(now, helio_engine::Event::DialFailed { began });
             }
+            if let Some(since) = group.engine.view().has_news_for_peer() {
+                group.link.seek(since, now);
+            }
             if group.dials(*stop != Stop::No) {
                 group.link.dial_if_due(now, driver);
             }

@@ -4,14 +4,14 @@
 use crate::shard::explain::{Losing, losing_of};
 use crate::shard::{CommandReply, Shard};
 use helio_driver::Driver;
-use helio_engine::{Command, Refusal};
+use helio_engine::{Command, Refusal, Reversal};
 use helio_units::Moment;
 
 impl<D: Driver> Shard<D> {
     /// What a reversal would throw away.
-    pub(super) fn throwing_away(&self, index: usize, full: bool) -> Result<Losing, Refusal> {
+    pub(super) fn throwing_away(&self, index: usize, wish: Reversal) -> Result<Losing, Refusal> {
         let group = &self.groups[index];
-        let stake = group.engine.view().reversal_stake(full)?;
+        let stake = group.engine.view().reversal_stake(wish)?;
         let (node, peer) = (&group.config.node, &group.peer);
         let intro = format!("{node} would overwrite its copy with the copy of {peer} in at most");
         let outro = format!(
@@ -44,11 +44,11 @@ impl<D: Driver> Shard<D> {
     pub(super) fn reverse(
         &mut self,
         index: usize,
-        (full, saved): (bool, &Losing),
+        (wish, saved): (Reversal, &Losing),
         reply: CommandReply,
         now: Moment,
     ) {
-        let refusal = match self.throwing_away(index, full) {
+        let refusal = match self.throwing_away(index, wish) {
             Err(refusal) => Some(refusal),
             Ok(losing) if !losing.is_same(saved) => Some(Refusal::later(
                 "busy",
@@ -63,7 +63,7 @@ impl<D: Driver> Shard<D> {
             return;
         }
         self.rota.stir(index);
-        let command = Command::Reverse { full };
+        let command = Command::Reverse(wish);
         self.groups[index].guarded(|group| group.command(now, command, reply));
     }
 }

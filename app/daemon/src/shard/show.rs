@@ -245,6 +245,7 @@ fn peer(status: &Status, group: &Group, clock: &Clock) -> Option<PeerStatus> {
         role: link.peer_role,
         state: link.peer_state,
         fault: status.peer_fault.as_ref().map(|fault| fault.what.clone()),
+        copy: group.engine.view().peer_copy().label().to_owned(),
         only_there_bytes: status.only_at_peer,
         last_write_ms: status.last_write_at_peer.map(|(age, at)| clock.before(at, age)),
         key: group.link.peer_key().map(|key| key.to_string()),

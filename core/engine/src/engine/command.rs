@@ -22,10 +22,10 @@ impl Engine {
                 let (record, turn) = (&mut self.record, &self.turn);
                 self.standing.leave(Some(id), Leave::Secondary, last_copy, record, turn)
             }
-            Command::Yield { generation } => self.view().may_give_up(generation).map(|lineage| {
-                self.standing.give_up(id, lineage, &mut self.record);
-                None
-            }),
+            Command::Yield { generation, last_copy } => {
+                let lineage = self.view().may_give_up(generation, last_copy);
+                lineage.map(|lineage| self.standing.give_up(id, lineage, &mut self.record))
+            }
             Command::Switch => self.view().may_switch().and_then(|way| {
                 self.standing.switch(id, way, &mut self.asked, &mut self.record, &mut self.turn)
             }),
@@ -38,10 +38,10 @@ impl Engine {
                 let (session, records) = (peer.session(), (resync, record));
                 standing.full_resync(id, session, records, local, permit, turn)
             }
-            Command::Reverse { full } => self.view().reversal_stake(full).and_then(|_| {
+            Command::Reverse(wish) => self.view().reversal_stake(wish).and_then(|_| {
                 let Self { standing, peer, resync, local, permit, turn, .. } = self;
                 let primary = standing.primary_mut().ok_or_else(busy)?;
-                primary.reverse((id, full), peer.session(), resync, local, permit, turn)
+                primary.reverse((id, wish.full), peer.session(), resync, local, permit, turn)
             }),
             Command::Replace { volume, identity, block } => {
                 self.view().may_replace(volume).map(|()| {

@@ -4,6 +4,7 @@
 use crate::effect::{Done, Effect};
 use crate::engine::Engine;
 use crate::event::CommandId;
+use crate::lead::Primary;
 use crate::peer::hang_up::HangUp;
 use crate::record::save::Leave;
 use crate::refusal::Refusal;
@@ -54,6 +55,10 @@ impl Engine {
             .standing
             .primary()
             .map_or(Bytes::ZERO, |p| p.lag(self.turn.now(), &self.local).bytes);
+        // What this node knows of the peer's copy stays known.
+        if let Some(consistent) = self.standing.primary().and_then(Primary::left_consistent) {
+            self.peer.session_mut().stream_left(consistent);
+        }
         let next = match to {
             Leave::Secondary => Following::Secondary,
             Leave::Hand => Following::Handing { command, until: self.turn.now() + ANSWER_PATIENCE },

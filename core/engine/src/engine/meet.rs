@@ -97,11 +97,11 @@ impl Engine {
         let Some(primary) = self.standing.primary_mut() else { return };
         self.turn.info(format!("{} connected as {label}", self.turn.config().peer));
         let (verify, local) = (self.resync.verify_mut(), &self.local);
-        let (permit, turn) = (&self.permit, &mut self.turn);
-        self.peer.session_mut().connected_as(label);
+        let (permit, turn, session) = (&self.permit, &mut self.turn, self.peer.session_mut());
+        session.connected_as(label);
         match verdict {
             Verdict::Refuse => {
-                let why = self.peer.session_mut().refuse_by(label, true, turn);
+                let why = session.refuse_by(label, self.show.last_decision(), turn);
                 return self.hang_up(HangUp::new(Parting::Refused, why));
             }
             // A line that is about to be laid down begins no copy; its marks are kept for the next one.
@@ -225,7 +225,8 @@ impl Engine {
         self.show.remember_row(facts, label, false, ours, self.peer.session(), &mut self.turn);
         // The source alone knows whether it can resume; refusals need no memory.
         if verdict == Verdict::Refuse {
-            let why = self.peer.session_mut().refuse_by(label, false, &mut self.turn);
+            let last = self.show.last_decision();
+            let why = self.peer.session_mut().refuse_by(label, last, &mut self.turn);
             return self.hang_up(HangUp::new(Parting::Refused, why));
         }
         self.local.suspect().report(&mut self.turn);
@@ -268,7 +269,8 @@ impl Engine {
                     self.peer.session(),
                     &mut self.turn,
                 );
-                let why = self.peer.session_mut().refuse_by(label, as_source, &mut self.turn);
+                let last = self.show.last_decision();
+                let why = self.peer.session_mut().refuse_by(label, last, &mut self.turn);
                 self.hang_up(HangUp::new(Parting::Refused, why));
             }
             OnReturn::Stay => {

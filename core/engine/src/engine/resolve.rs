@@ -13,11 +13,11 @@ use helio_recovery::{self as recovery, Verdict};
 use helio_units::{Extent, Generation, VolumeIndex};
 
 impl View<'_> {
-    /// What would be lost if this node gave up its side.
+    /// What would be lost if this node gave up its side. `last_copy`: even if that is the last complete copy.
     ///
     /// # Errors
-    /// It is primary, or follows one: there is nothing to give up.
-    pub fn stake(&self) -> Result<Stake, Refusal> {
+    /// It is primary, or follows one: there is nothing to give up. Or its copy may be the last complete one.
+    pub fn stake(&self, last_copy: bool) -> Result<Stake, Refusal> {
         let (node, group) = (&self.turn.config().node, &self.turn.config().group);
         match self.standing.stage() {
             Stage::Following(Following::Secondary | Following::Returning)
@@ -41,11 +41,7 @@ impl View<'_> {
                 if let Some((volume, fault)) = self.standing.failed() {
                     return Err(self.standing.volume_refusal(volume, fault, self.turn.config()));
                 }
-                if self.peer.session().peer().is_some_and(|peer| !peer.consistent)
-                    && self.is_consistent()
-                {
-                    return Err(self.only_complete_copy());
-                }
+                self.refuse_last_complete(last_copy)?;
                 Ok(Stake::of(self.record.superblock(), self.differing()))
             }
             Stage::Leading(Leading::Primary) => Err(Refusal::new(
@@ -58,8 +54,12 @@ impl View<'_> {
     }
 
     /// Whether this node's side, still of that generation, can be given up now. Returns what its lineage is then.
-    pub(crate) fn may_give_up(&self, generation: Generation) -> Result<Lineage, Refusal> {
-        if self.stake()?.generation != generation {
+    pub(crate) fn may_give_up(
+        &self,
+        generation: Generation,
+        last_copy: bool,
+    ) -> Result<Lineage, Refusal> {
+        if self.stake(last_copy)?.generation != generation {
             return Err(Refusal::later(
                 "busy",
                 "the group changed while its data was being saved",
@@ -67,18 +67,6 @@ impl View<'_> {
             ));
         }
         if self.can_leave_following() { Ok(self.yielded_lineage()) } else { Err(busy()) }
-    }
-
-    fn only_complete_copy(&self) -> Refusal {
-        let config = self.turn.config();
-        let (node, peer, group) = (&config.node, &config.peer, &config.group);
-        Refusal::new(
-            "last-copy",
-            format!(
-                "the copy of {peer} is inconsistent; the copy of {node} is the only complete one"
-            ),
-            format!("`helio promote {group}` on {node}, which completes the resync of {peer}"),
-        )
     }
 
     /// Where this node's image may differ from the other's.

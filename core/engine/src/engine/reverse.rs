@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Whether a reverse resync may begin, and what is given up by it.
 
+use crate::event::Reversal;
 use crate::lead::Primary;
 use crate::refusal::Refusal;
 use crate::role::resolve::Stake;
@@ -13,8 +14,9 @@ impl View<'_> {
     /// What the primary would throw away by taking its peer's copy over its own.
     ///
     /// # Errors
-    /// It cannot: it is not primary, or its peer's copy is not known to be consistent.
-    pub fn reversal_stake(&self, full: bool) -> Result<Stake, Refusal> {
+    /// It cannot: it is not primary, or its peer's copy is not known to be consistent, or to be complete.
+    pub fn reversal_stake(&self, wish: Reversal) -> Result<Stake, Refusal> {
+        let Reversal { full, last_copy } = wish;
         let verb = if full { "resync --full --reverse" } else { "resync --reverse" };
         let (config, peer) = (self.turn.config(), &self.turn.config().peer);
         let Some(primary) = self.standing.primary() else {
@@ -48,6 +50,7 @@ impl View<'_> {
                 format!("`helio resync {}` completes it; then repeat", config.group),
             ));
         }
+        self.refuse_last_complete(last_copy)?;
         let differing = if full {
             let sizes = config.volumes.iter().zip(0..);
             sizes.map(|(size, n)| (VolumeIndex(n), Extent::new(0, size.0))).collect()

@@ -666,6 +666,7 @@ mod ask;
 mod before;
 mod blocks;
 mod bound;
+mod complete;
 mod conversation;
 mod digests;
 mod figures;

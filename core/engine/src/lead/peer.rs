@@ -53,6 +53,11 @@ impl Primary {
         self.target.is_consistent()
     }
 
+    /// If a stream to the peer began since its last hello: whether that left a consistent image there.
+    pub(crate) const fn left_consistent(&self) -> Option<bool> {
+        self.target.left_consistent()
+    }
+
     /// The incarnation of the peer that was heard last.
     pub(crate) const fn peer_incarnation(&self) -> Option<u64> {
         self.target.incarnation()

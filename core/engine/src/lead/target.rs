@@ -125,6 +125,15 @@ enum Coming {
     Unheard { fork: Sequence },
 }
 
+/// Whether the peer's image is known to keep the order promise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Image {
+    /// As its last hello said; not, before the first one.
+    Said { consistent: bool },
+    /// As the streams that began since then leave it.
+    Streamed { consistent: bool },
+}
+
 /// What a primary keeps for one peer: what it owes it, how far that peer is, the stream to it, and what is known of its copy.
 ///
 /// Whatever belongs to one peer alone stands here and not in `Primary`, so that a primary of several peers holds several of
@@ -150,8 +159,8 @@ pub(super) struct Target {
     incarnation: Option<u64>,
     /// What is known of the peer's copy.
     copy: PeerCopy,
-    /// The peer's image is known to keep the order promise.
-    consistent: bool,
+    /// The peer's image.
+    image: Image,
     /// Whether the peer keeps its last consistent image while it is updated.
     keeping: PeerKeeping,
     /// When it gets the next cut, in mode periodic.
@@ -171,7 +180,7 @@ impl Target {
             coming: Coming::Known,
             incarnation: None,
             copy: PeerCopy::ByBitmaps,
-            consistent: false,
+            image: Image::Said { consistent: false },
             keeping: PeerKeeping::default(),
             period: Period::default(),
         }
@@ -372,7 +381,7 @@ impl Target {
             self.owed.restore_order();
         }
         self.keeping.is_over();
-        self.consistent = true;
+        self.image = Image::Streamed { consistent: true };
         Some(at)
     }
 
@@ -469,7 +478,7 @@ impl Target {
         if self.is_to_be_told() {
             self.coming = Coming::Known;
         }
-        self.consistent = consistent;
+        self.image = Image::Streamed { consistent };
         self.streams += 1;
         let pace = Pace::Behind { until: head };
         let (unsent, uptake) = (Bytes::ZERO, Uptake::Unheard);
@@ -551,7 +560,7 @@ impl Target {
     /// The peer connected, with an image as of that item.
     pub(super) fn met(&mut self, consistent: bool, head: Sequence) {
         self.keeping.met(consistent, head);
-        self.consistent = consistent;
+        self.image = Image::Said { consistent };
     }
 
     /// An acknowledgement came from that incarnation. Returns whether a stream flows that it may be of.
@@ -569,7 +578,16 @@ impl Target {
 
     /// The peer's image is known to keep the order promise.
     pub(super) const fn is_consistent(&self) -> bool {
-        self.consistent
+        let (Image::Said { consistent } | Image::Streamed { consistent }) = self.image;
+        consistent
+    }
+
+    /// If a stream began since the peer's last hello: whether that left a consistent image.
+    pub(super) const fn left_consistent(&self) -> Option<bool> {
+        match self.image {
+            Image::Streamed { consistent } => Some(consistent),
+            Image::Said { .. } => None,
+        }
     }
 
     /// What is known of its copy.

@@ -12,6 +12,7 @@ use alloc::string::String;
 use core::time::Duration;
 use helio_format::message::{Hello, Message, Ping};
 use helio_format::report::Report;
+use helio_recovery::Completeness;
 use helio_units::{Moment, Role, State};
 
 /// Where the conversation stands.
@@ -67,6 +68,8 @@ struct Told {
     /// Its role in its last hello, unless it handed that over since.
     role: Option<Role>,
     report: Option<Report>,
+    /// Its copy, whatever it reported to have failed.
+    copy: Option<Completeness>,
     /// It closed the last connection because of its fault.
     failed: bool,
     /// How long before its last hello a client changed data there last, and when that hello came.
@@ -95,6 +98,8 @@ pub(crate) struct Session {
     refused: Option<Refused>,
     told: Told,
     ages: Ages,
+    /// Since when this node has something to say that the peer waits for.
+    news: Option<Moment>,
     heartbeat: Heartbeat,
 }
 
@@ -122,6 +127,7 @@ impl Session {
             refused: None,
             told: Told::default(),
             ages: Ages::default(),
+            news: None,
             heartbeat: Heartbeat::new(now),
         }
     }
@@ -185,8 +191,31 @@ impl Session {
     pub(crate) fn introduced(&mut self, hello: &Hello, now: Moment) {
         self.told.wrote = hello.report.last_write.map(|age| (age, now));
         self.told.failed = false;
+        self.told.copy = Some(Completeness::of(hello));
+        self.news = None;
         self.peer_reports(hello.report.clone());
         self.told.role = Some(if hello.serving { Role::Primary } else { Role::Secondary });
+    }
+
+    /// What this primary streamed to the peer ends, and left a copy that is consistent or not.
+    pub(crate) const fn stream_left(&mut self, consistent: bool) {
+        let left = if consistent { Completeness::Complete } else { Completeness::Inconsistent };
+        self.told.copy = Some(left);
+    }
+
+    /// What the peer said of its copy last, or was left of it, whatever it reported to have failed.
+    pub(crate) fn copy(&self) -> Completeness {
+        self.told.copy.unwrap_or(Completeness::Unheard)
+    }
+
+    /// The peer waits for what this node says in its next hello.
+    pub(crate) const fn has_news(&mut self, now: Moment) {
+        self.news = Some(now);
+    }
+
+    /// Since when it does.
+    pub(crate) const fn news(&self) -> Option<Moment> {
+        self.news
     }
 
     /// The peer hands its primary role to this node.

@@ -16,7 +16,7 @@ use alloc::format;
 use alloc::string::String;
 use core::time::Duration;
 use helio_format::message::{Message, Parting};
-use helio_recovery::{Meaning, meaning};
+use helio_recovery::{LastDecision, Meaning, meaning_of};
 
 pub(crate) fn out_of_turn(message: &Message) -> String {
     format!("an unexpected message of kind {}", message.code())
@@ -33,18 +33,15 @@ impl Session {
         why
     }
 
-    /// Refuses the peer by a row of the table, which was read with one of the two as its source. Returns why the
-    /// conversation is to end.
+    /// Refuses the peer by that row of the table. Returns why the conversation is to end.
     pub(crate) fn refuse_by(
         &mut self,
         label: &'static str,
-        we_are_source: bool,
+        last: Option<&LastDecision>,
         turn: &mut Turn,
     ) -> String {
-        let config = turn.config();
-        let (source, target) =
-            if we_are_source { (&config.node, &config.peer) } else { (&config.peer, &config.node) };
-        let Meaning { meaning: text, hint, .. } = meaning(label, &config.group, source, target);
+        let Some(last) = last else { panic!("{label} refuses without a decision") };
+        let Meaning { meaning: text, hint, .. } = meaning_of(last, &turn.config().group);
         let hint = hint.unwrap_or_default();
         turn.warn(format!("{label}: {text}; {hint}"));
         self.refuse(label, hint);

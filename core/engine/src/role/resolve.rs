@@ -18,6 +18,7 @@ use crate::record::save::Goal;
 use crate::role::{Following, Standing};
 use crate::turn::Turn;
 use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 use helio_format::lineage::Lineage;
 use helio_format::message::Parting;
@@ -44,12 +45,18 @@ impl Stake {
 }
 
 impl Standing {
-    /// Gives up this node's side: its lineage is the given one from then on.
-    pub(crate) fn give_up(&mut self, command: CommandId, lineage: Lineage, record: &mut Record) {
+    /// Gives up this node's side: its lineage is the given one from then on. The command is answered once that is recorded.
+    pub(crate) fn give_up(
+        &mut self,
+        command: CommandId,
+        lineage: Lineage,
+        record: &mut Record,
+    ) -> Option<String> {
         if self.is(Following::Returning) {
             self.stand(Following::Secondary);
         }
         record.want(Goal::Yielded { command, lineage });
+        None
     }
 
     /// The record that discards this node's writes is durable: the next handshake may succeed.
@@ -62,6 +69,7 @@ impl Standing {
         turn: &mut Turn,
     ) -> HangUp {
         session.admit();
+        session.has_news(turn.now());
         record.keeping_mut().line_changed(local.hot_mut(), turn.now());
         self.reset_follower(keeper, record, turn);
         let node = &turn.config().node;

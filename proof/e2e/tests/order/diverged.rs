@@ -13,7 +13,7 @@ use std::sync::Arc;
 const SOME: Load = Load { count: Some(200), ..Load::PLAIN };
 
 /// Both serve by force, each with writes of its own. Returns what the book had when paris began to write alone.
-fn split(pair: &mut Pair, dice: &Dice, book: &Arc<Book>) -> u64 {
+pub(crate) fn split(pair: &mut Pair, dice: &Dice, book: &Arc<Book>) -> u64 {
     begin(pair, "paris");
     SOME.run(pair, "paris", &dice.fork(1), book);
     wait_level(pair, "paris");
@@ -34,7 +34,7 @@ fn split(pair: &mut Pair, dice: &Dice, book: &Arc<Book>) -> u64 {
 }
 
 /// Waits until a node explains by a row that is as wanted.
-fn wait_row(pair: &Pair, node: &str, wanted: impl Fn(&str) -> bool) -> Value {
+pub(crate) fn wait_row(pair: &Pair, node: &str, wanted: impl Fn(&str) -> bool) -> Value {
     eventually(PATIENCE, "the row", || {
         let told = pair.helio(node, &["explain", "db", "--json"]).json();
         told["row"]["label"].as_str().is_some_and(&wanted).then_some(told)

@@ -5,6 +5,7 @@ mod another_disk;
 mod atomic;
 mod diverged;
 mod hand_over;
+mod last_copy;
 mod lease;
 mod link;
 mod lose;

@@ -14,7 +14,7 @@ mod says;
 use crate::coverage::Coverage;
 use crate::promise::{Promise, Violation, hold};
 use desk::Desk;
-use helio_engine::{Command, CommandId, Event, Operation, Request};
+use helio_engine::{Command, CommandId, Event, Operation, Request, Reversal};
 use helio_netmodel::Dice;
 use helio_units::{Extent, RequestId, VolumeIndex};
 use says::Peer;
@@ -99,7 +99,7 @@ fn command(desk: &mut Desk, turn: u64, dice: &mut Dice) -> Result<(), Violation>
         4 => Command::Demote,
         5 => Command::Switch,
         6 => Command::Promote { force: dice.chance(1, 2) },
-        7 => Command::Reverse { full: dice.chance(1, 2) },
+        7 => Command::Reverse(Reversal { full: dice.chance(1, 2), last_copy: false }),
         _ => Command::Verify(helio_engine::VerifyWish {
             volume: None,
             repair: dice.chance(1, 2),

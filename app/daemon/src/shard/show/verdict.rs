@@ -161,9 +161,10 @@ pub(super) fn next(status: &Status, group: &Group, clock: &Clock) -> String {
     }
     let connected = status.link.state == LinkState::Connected;
     if status.verdict == Verdict::SplitBrain {
-        return format!(
+        let only = group.engine.view().only_choice();
+        return only.unwrap_or_else(|| format!(
             "choose the node to discard: `helio demote {name}` on it, then `helio resolve {name} --discard NODE` on it"
-        );
+        ));
     }
     if let Some(unblock) = unblock(status, group, connected) {
         return unblock;

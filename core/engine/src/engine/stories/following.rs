@@ -169,7 +169,7 @@ fn a_full_store_that_fails_otherwise_is_not_tried_again() {
     let hint = desk.engine.view().fault().expect("it is shown").hint;
     assert!(hint.contains("restart its daemon"), "{hint}");
     desk.lose_link();
-    let refusal = desk.engine.view().stake().expect_err("what was received is in the way");
+    let refusal = desk.engine.view().stake(false).expect_err("what was received is in the way");
     assert_eq!(refusal.code, "volume-failed");
     assert!(refusal.hint.contains("restart its daemon"), "{}", refusal.hint);
     desk.now = desk.now + Duration::from_secs(60);

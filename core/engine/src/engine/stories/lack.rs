@@ -29,7 +29,7 @@ fn logs(mut desk: Desk) -> Desk {
 /// It took the peer's copy over its own, and the peer took the stream up.
 pub(super) fn reversed() -> Desk {
     let mut desk = logging();
-    desk.command(Command::Reverse { full: false });
+    desk.command(Command::Reverse(Reversal { full: false, last_copy: false }));
     desk.settle_pages();
     let record = desk.save(true);
     assert!(!record.consistent && !record.alone && record.role == Role::Primary);
@@ -49,7 +49,7 @@ fn reversed_whole(size: Bytes, config: Config, full: bool) -> Desk {
         desk.save_all();
     }
     let mut desk = logs(desk);
-    desk.command(Command::Reverse { full });
+    desk.command(Command::Reverse(Reversal { full, last_copy: false }));
     for _ in 0..3 {
         desk.settle_pages();
         desk.save_all();
@@ -126,7 +126,7 @@ fn a_reversal_answers_the_resync_that_waits_for_its_hook() {
     desk.results.clear();
     desk.command(Command::Resync);
     assert_eq!((desk.hooks, desk.results.len()), (1, 0));
-    desk.command(Command::Reverse { full: false });
+    desk.command(Command::Reverse(Reversal { full: false, last_copy: false }));
     let first = desk.results.first().cloned().expect("an answer").expect("no error");
     assert!(first.starts_with("the resync is no longer requested"), "{first}");
     let said = desk.said.len();
@@ -137,7 +137,7 @@ fn a_reversal_answers_the_resync_that_waits_for_its_hook() {
 #[test]
 fn a_reversal_serves_the_peers_copy_once_the_record_says_so() {
     let mut desk = logging();
-    desk.command(Command::Reverse { full: false });
+    desk.command(Command::Reverse(Reversal { full: false, last_copy: false }));
     desk.ask(50, Operation::Read(Extent::new(0, 4096)));
     assert!(
         desk.reads_wanted().is_empty() && desk.ios.is_empty(),
@@ -324,10 +324,10 @@ fn a_primary_that_lacks_regions_does_not_go_on_alone_after_a_restart() {
 #[test]
 fn a_reversal_is_refused_where_the_peer_has_no_consistent_copy() {
     let mut desk = Desk::primary(Config { mode: Mode::Async, autosync: false, ..config() });
-    desk.command(Command::Reverse { full: true });
+    desk.command(Command::Reverse(Reversal { full: true, last_copy: false }));
     desk.meet(hello(Lineage::default(), true));
     desk.command(Command::Pause);
-    desk.command(Command::Reverse { full: true });
+    desk.command(Command::Reverse(Reversal { full: true, last_copy: false }));
     let codes: Vec<&str> =
         desk.results.iter().filter_map(|r| r.as_ref().err().map(|r| r.code)).collect();
     assert_eq!(codes, ["peer-lost", "needs-sync"]);
@@ -463,7 +463,7 @@ fn a_primary_that_lacks_many_regions_asks_about_512_of_them_at_once() {
 fn a_reversal_whose_marks_cannot_be_kept_is_refused_and_nothing_is_served_from_the_peer() {
     let mut desk = logging();
     desk.unwritable = true;
-    desk.command(Command::Reverse { full: true });
+    desk.command(Command::Reverse(Reversal { full: true, last_copy: false }));
     let refused = desk.results.last().and_then(|r| r.as_ref().err()).map(|refusal| refusal.code);
     assert_eq!(refused, Some("metadata-failed"));
     assert_eq!(desk.engine.view().state(), State::Logging);

@@ -128,8 +128,8 @@ fn a_copy_that_was_given_up_whole_is_on_record_as_discarded() {
     let serving = Hello { serving, role: Role::Primary, metadata, ..peer };
     desk.meet(serving.clone());
     assert_eq!(row(&desk), Some("unrelated"));
-    let generation = desk.engine.view().stake().expect("it holds something").generation;
-    desk.command(Command::Yield { generation });
+    let generation = desk.engine.view().stake(false).expect("it holds something").generation;
+    desk.command(Command::Yield { generation, last_copy: false });
     assert!(desk.save(true).discarded);
     // Its peer has a record of metadata that may be younger than that: it is new all the same.
     desk.meet(Hello { remembers: 99, ..serving });
@@ -362,8 +362,8 @@ fn a_node_that_gave_its_own_writes_up_follows_the_process_it_followed_before() {
     desk.command(Command::Demote);
     desk.store_all();
     desk.save_all();
-    let generation = desk.engine.view().stake().expect("it wrote").generation;
-    desk.command(Command::Yield { generation });
+    let generation = desk.engine.view().stake(false).expect("it wrote").generation;
+    desk.command(Command::Yield { generation, last_copy: false });
     desk.save_all();
     desk.meet(again);
     assert!(!desk.engine.view().is_link_down(), "{:?}", row(&desk));
@@ -405,8 +405,8 @@ fn a_node_more_forks_behind_than_a_lineage_remembers_is_refused_and_joins_as_new
     desk.meet(serving.clone());
     assert_eq!(row(&desk), Some("unrelated"));
     assert!(desk.engine.view().is_link_down(), "nothing is copied over it by itself");
-    let generation = desk.engine.view().stake().expect("it holds something").generation;
-    desk.command(Command::Yield { generation });
+    let generation = desk.engine.view().stake(false).expect("it holds something").generation;
+    desk.command(Command::Yield { generation, last_copy: false });
     desk.save_all();
     desk.meet(serving);
     assert_eq!(row(&desk), Some("new-peer"));

@@ -185,7 +185,7 @@ fn a_reversal_waits_for_an_answer_that_is_held_back() {
     let (mut desk, mut effects) = answer_decided();
     wake_up(&mut desk, &mut effects);
     desk.settle(effects);
-    desk.command(Command::Reverse { full: false });
+    desk.command(Command::Reverse(Reversal { full: false, last_copy: false }));
     let last = desk.results.last().expect("it has a result");
     assert_eq!(last.as_ref().map_err(|refusal| refusal.code), Err("in-use"));
 }
@@ -194,7 +194,10 @@ fn a_reversal_waits_for_an_answer_that_is_held_back() {
 #[test]
 fn a_reversal_is_recorded_behind_answers_that_are_held_back() {
     let (mut desk, mut effects) = answer_decided();
-    let reverse = Event::Command { id: CommandId(99), command: Command::Reverse { full: false } };
+    let reverse = Event::Command {
+        id: CommandId(99),
+        command: Command::Reverse(Reversal { full: false, last_copy: false }),
+    };
     desk.engine.handle(desk.now, reverse, &mut effects);
     wake_up(&mut desk, &mut effects);
     let answered = desk.answers.len();

@@ -249,7 +249,8 @@ fn the_failed_disk_of_a_secondary_that_is_refused_for_its_writes_is_replaced_and
     assert_eq!(met_as(&desk), "both-crashed");
     fail(&mut desk);
     desk.save_all();
-    let refusal = desk.engine.view().stake().expect_err("they cannot be saved from a failed disk");
+    let refusal =
+        desk.engine.view().stake(false).expect_err("they cannot be saved from a failed disk");
     assert!(refusal.hint.contains("`helio member replace db/data` on paris"), "{refusal:?}");
     assert_eq!(desk.engine.view().may_replace(DISK), Ok(()));
     let lost = desk.engine.view().lost_with_disk().expect("what it wrote is lost with the disk");

@@ -326,9 +326,9 @@ fn marks_of_the_peer(desk: &mut Desk) {
 #[test]
 fn a_side_that_is_given_up_may_follow() {
     let (mut desk, rival) = diverged();
-    let stake = desk.engine.view().stake().expect("it holds something of its own");
+    let stake = desk.engine.view().stake(false).expect("it holds something of its own");
     assert_eq!(stake.differing, [(VolumeIndex(0), Extent::new(0, REGION.0))], "what it marked");
-    desk.command(Command::Yield { generation: stake.generation });
+    desk.command(Command::Yield { generation: stake.generation, last_copy: false });
     let record = desk.save(true);
     assert_eq!((record.wrote, record.clean, record.role), (false, false, Role::Secondary));
     assert!(!record.marks_void, "its marks prove what they did");
@@ -407,8 +407,8 @@ fn of_two_that_forked_the_one_given_up_goes_back_to_where_they_were_one() {
         desk.engine.view().last_decision().map(|met| met.label.as_str()),
         Some("split-brain")
     );
-    let generation = desk.engine.view().stake().expect("it holds something").generation;
-    desk.command(Command::Yield { generation });
+    let generation = desk.engine.view().stake(false).expect("it holds something").generation;
+    desk.command(Command::Yield { generation, last_copy: false });
     assert_eq!(desk.save(true).lineage, parent);
     desk.meet(Hello { serving: true, role: Role::Primary, ..hello(rival, true) });
     assert_eq!(
@@ -440,8 +440,8 @@ fn of_two_that_share_no_history_the_one_given_up_joins_as_new() {
     };
     desk.meet(serving(2));
     assert_eq!(desk.engine.view().last_decision().map(|met| met.label.as_str()), Some("unrelated"));
-    let generation = desk.engine.view().stake().expect("it holds something").generation;
-    desk.command(Command::Yield { generation });
+    let generation = desk.engine.view().stake(false).expect("it holds something").generation;
+    desk.command(Command::Yield { generation, last_copy: false });
     let record = desk.save(true);
     assert_eq!(
         (record.lineage, record.marks_void, record.remembers),
@@ -462,8 +462,8 @@ fn a_primary_whose_record_is_older_than_its_peer_remembers_is_believed_once_that
         desk.engine.view().last_decision().map(|met| met.label.as_str()),
         Some("source-rolled-back")
     );
-    let generation = desk.engine.view().stake().expect("it holds something").generation;
-    desk.command(Command::Yield { generation });
+    let generation = desk.engine.view().stake(false).expect("it holds something").generation;
+    desk.command(Command::Yield { generation, last_copy: false });
     desk.save_all();
     desk.meet(serving(0));
     assert_eq!(desk.engine.view().last_decision().map(|met| met.label.as_str()), Some("new-peer"));
@@ -514,11 +514,15 @@ fn a_hand_over_is_proven_equal_although_the_old_primary_told_not_how_far_it_was(
 #[test]
 fn nothing_is_given_up_that_was_not_looked_at() {
     let (mut desk, _) = diverged();
-    desk.command(Command::Yield { generation: Generation { number: 99, tag: 1 } });
+    desk.command(Command::Yield {
+        generation: Generation { number: 99, tag: 1 },
+        last_copy: false,
+    });
     assert_eq!(last_refusal(&desk), Some("busy"));
     assert!(desk.saves.is_empty());
     let mut primary = Desk::primary(config());
-    primary.command(Command::Yield { generation: Generation { number: 1, tag: 1 } });
+    primary
+        .command(Command::Yield { generation: Generation { number: 1, tag: 1 }, last_copy: false });
     assert_eq!(last_refusal(&primary), Some("is-primary"));
 }
 

@@ -15,7 +15,7 @@ fn the_record_says_when_a_generation_of_its_own_began() {
     assert!((NOON.0..NOON.0 + 100).contains(&record.began), "{}", record.began);
     // Whoever starts from it knows that still.
     let again = Engine::new(config(), durable(record.clone()), 2, 2, Moment::ZERO);
-    assert_eq!(again.view().stake().map(|stake| stake.since), Ok(Some(WallTime(record.began))));
+    assert_eq!(again.view().stake(true).map(|stake| stake.since), Ok(Some(WallTime(record.began))));
 }
 
 #[test]

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Whether a command would discard the last complete copy, as far as this node knows (`helio_recovery::Completeness` has the table).
+
+use crate::lead::Primary;
+use crate::refusal::Refusal;
+use crate::show::view::View;
+use alloc::format;
+use alloc::string::String;
+use helio_recovery::{Completeness, Side, is_last, only_choice};
+use helio_units::{Moment, Role};
+
+impl View<'_> {
+    /// What is known of this node's own copy.
+    pub(crate) fn own_copy(&self) -> Completeness {
+        let preserved = self.keeper.kept().is_some_and(|(_, sound)| sound);
+        match Completeness::of(&self.hello()) {
+            Completeness::Inconsistent if preserved => Completeness::Preserved,
+            copy => copy.unless_failed(self.has_failed()),
+        }
+    }
+
+    /// What this node knows of its peer's copy, connected or not.
+    #[must_use]
+    pub fn peer_copy(&self) -> Completeness {
+        let session = self.peer.session();
+        let copy = match self.standing.primary().and_then(Primary::left_consistent) {
+            Some(true) => Completeness::Complete,
+            Some(false) => Completeness::Inconsistent,
+            None => session.copy(),
+        };
+        copy.unless_failed(session.report().is_some_and(|report| !report.fault.is_empty()))
+    }
+
+    /// Refuses to give up this node's copy for its peer's, if it may be the last complete one. `allowed`: the operator named it as that.
+    pub(crate) fn refuse_last_complete(&self, allowed: bool) -> Result<(), Refusal> {
+        let kept = self.peer_copy();
+        if allowed || !is_last(self.own_copy(), kept) {
+            return Ok(());
+        }
+        let config = self.turn.config();
+        let (node, peer, group) = (&config.node, &config.peer, &config.group);
+        let text = format!(
+            "the copy of {group} on {node} may be the last complete one: {}",
+            kept.of_node(peer)
+        );
+        let hint = format!(
+            "{}; to give up the copy of {node} all the same, add `--last-copy {node}`",
+            self.way_to_keep(kept)
+        );
+        Err(Refusal::new("last-copy", text, hint))
+    }
+
+    /// What an operator does to keep this node's copy, of a peer whose copy is not known to be complete.
+    fn way_to_keep(&self, theirs: Completeness) -> String {
+        let config = self.turn.config();
+        let (node, peer, group) = (&config.node, &config.peer, &config.group);
+        if self.peer.session().refused().is_some()
+            && let Some(choice) = self.only_choice()
+        {
+            return choice;
+        }
+        let copies = if self.standing.leads() {
+            format!("`helio resync {group}` on {node} copies from {node} to {peer}")
+        } else {
+            format!("`helio promote {group}` on {node}, which then copies to {peer}")
+        };
+        match theirs {
+            Completeness::Failed => {
+                format!("`helio status {group}` on {peer} shows what to repair; or {copies}")
+            }
+            _ if self.peer.session().peer().is_some() => copies,
+            Completeness::Unheard => {
+                format!("start the daemon of {peer}, or restore the link, then repeat")
+            }
+            _ => format!("start the daemon of {peer}, or restore the link; then {copies}"),
+        }
+    }
+
+    /// What an operator does about two nodes of which one must be discarded, unless both copies are complete.
+    #[must_use]
+    pub fn only_choice(&self) -> Option<String> {
+        let config = self.turn.config();
+        let here = Side {
+            node: &config.node,
+            role: if self.standing.leads() { Role::Primary } else { Role::Secondary },
+            copy: self.own_copy(),
+        };
+        let role = self.peer.session().role().unwrap_or(Role::Secondary);
+        let there = Side { node: &config.peer, role, copy: self.peer_copy() };
+        only_choice(&config.group, [here, there])
+    }
+
+    /// Since when the peer waits for what this node says in its next hello: then either node connects, whichever it is otherwise.
+    #[must_use]
+    pub fn has_news_for_peer(&self) -> Option<Moment> {
+        self.peer.session().news()
+    }
+}

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Whether a copy is complete, as far as a node knows, and whether giving up one of two copies discards the last complete one.
+//!
+//! | label | what the node knows of the copy | is complete | may be complete |
+//! |---|---|---|---|
+//! | `complete` | all of the volumes, as of one moment | yes | yes |
+//! | `preserved` | inconsistent, but its last consistent state is preserved beside it | no | yes |
+//! | `given-up` | an operator discarded it, and no resync to it began since | no | yes |
+//! | `suspect` | a flush failed on it | no | yes |
+//! | `failed` | the node reports that a disk or a file failed | no | yes |
+//! | `unheard` | nothing: the node has not connected since this daemon started | no | yes |
+//! | `inconsistent` | a resync to it did not end, or some regions are only on the other node | no | no |
+//! | `none` | the node never had a copy | no | no |
+//!
+//! A copy that may be complete is given up only if the other one is complete ([`is_last`]).
+
+use alloc::format;
+use alloc::string::String;
+use helio_format::message::Hello;
+use helio_units::{Generation, Role};
+
+/// What a node knows of a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Completeness {
+    /// It is all of the volumes, as of one moment.
+    Complete,
+    /// It is inconsistent, and its last consistent state is preserved.
+    Preserved,
+    /// An operator discarded it.
+    GivenUp,
+    /// A flush failed on it.
+    Suspect,
+    /// Its node reports that something failed.
+    Failed,
+    /// Its node has not connected since this daemon started.
+    Unheard,
+    /// It is a mixture of two moments, or lacks regions.
+    Inconsistent,
+    /// There never was one.
+    Never,
+}
+
+impl Completeness {
+    /// In the order of the table above.
+    pub const ALL: [Self; 8] = [
+        Self::Complete,
+        Self::Preserved,
+        Self::GivenUp,
+        Self::Suspect,
+        Self::Failed,
+        Self::Unheard,
+        Self::Inconsistent,
+        Self::Never,
+    ];
+
+    /// What a node says of its own copy, whatever failed there.
+    #[must_use]
+    pub fn of(hello: &Hello) -> Self {
+        let new = hello.lineage.generation == Generation::NONE;
+        match hello {
+            Hello { discarded: true, .. } => Self::GivenUp,
+            _ if new => Self::Never,
+            Hello { suspect: true, .. } => Self::Suspect,
+            Hello { consistent: false, .. } => Self::Inconsistent,
+            Hello { wrote: false, alone: true, .. } => Self::GivenUp,
+            _ => Self::Complete,
+        }
+    }
+
+    /// The same, if something failed on the node.
+    #[must_use]
+    pub const fn unless_failed(self, failed: bool) -> Self {
+        match self {
+            Self::Complete if failed => Self::Failed,
+            _ => self,
+        }
+    }
+
+    /// The word for it, as in the table above.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::Preserved => "preserved",
+            Self::GivenUp => "given-up",
+            Self::Suspect => "suspect",
+            Self::Failed => "failed",
+            Self::Unheard => "unheard",
+            Self::Inconsistent => "inconsistent",
+            Self::Never => "none",
+        }
+    }
+
+    /// Whether the other copy can be given up.
+    #[must_use]
+    pub const fn is_complete(self) -> bool {
+        matches!(self, Self::Complete)
+    }
+
+    /// Whether it may be the last complete copy.
+    #[must_use]
+    pub const fn may_be_complete(self) -> bool {
+        !matches!(self, Self::Inconsistent | Self::Never)
+    }
+
+    /// What is known of the copy of that node, in words.
+    #[must_use]
+    pub fn of_node(self, node: &str) -> String {
+        match self {
+            Self::Complete => format!("the copy of {node} is complete"),
+            Self::Preserved => {
+                format!(
+                    "the copy of {node} is inconsistent, and its last consistent state is preserved"
+                )
+            }
+            Self::GivenUp => format!("an operator discarded the copy of {node}"),
+            Self::Suspect => format!("the copy of {node} is suspect, since a flush failed on it"),
+            Self::Failed => format!("{node} reports that a disk or a file failed"),
+            Self::Unheard => format!("{node} has not connected since this daemon started"),
+            Self::Inconsistent => format!("the copy of {node} is inconsistent"),
+            Self::Never => format!("{node} has no copy"),
+        }
+    }
+}
+
+/// Whether giving up a copy discards the last complete one, since the copy that is kept is not known to be complete.
+#[must_use]
+pub const fn is_last(given_up: Completeness, kept: Completeness) -> bool {
+    given_up.may_be_complete() && !kept.is_complete()
+}
+
+/// One of two nodes that do not follow each other.
+#[derive(Clone, Copy, Debug)]
+pub struct Side<'a> {
+    /// Its name.
+    pub node: &'a str,
+    /// What it is to the group.
+    pub role: Role,
+    /// What is known of its copy.
+    pub copy: Completeness,
+}
+
+impl<'a> Side<'a> {
+    /// What a node says of itself.
+    #[must_use]
+    pub fn of(hello: &'a Hello) -> Self {
+        let failed = !hello.report.fault.is_empty();
+        let copy = Completeness::of(hello).unless_failed(failed);
+        let role = if hello.serving { Role::Primary } else { Role::Secondary };
+        Self { node: &hello.node, role, copy }
+    }
+}
+
+/// What an operator does about two nodes of which one must be discarded, if not both copies are complete. It never discards the last
+/// complete one. None if both are: then the operator chooses.
+#[must_use]
+pub fn only_choice(group: &str, sides: [Side<'_>; 2]) -> Option<String> {
+    let [a, b] = sides;
+    let (kept, lost) = match sides.map(|side| side.copy.is_complete()) {
+        [true, true] => return None,
+        [true, false] => (a, b),
+        [false, true] => (b, a),
+        [false, false] => {
+            return Some(format!(
+                "discard no copy: {}, and {}; `helio status {group}` on each node shows what to repair first",
+                a.copy.of_node(a.node),
+                b.copy.of_node(b.node)
+            ));
+        }
+    };
+    let (keeps, node) = (kept.node, lost.node);
+    let demote = if lost.role == Role::Primary {
+        format!("`helio demote {group}` on {node}, then ")
+    } else {
+        String::new()
+    };
+    Some(format!(
+        "keep the copy of {keeps}, the only one that is known to be complete: {}. Discard the writes that exist only on {node}: \
+         {demote}`helio resolve {group} --discard {node}` on {node}, which saves them first",
+        lost.copy.of_node(node)
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_combination_gives_up_a_copy_that_may_be_the_last_complete_one() {
+        let mut given_up = 0;
+        for own in Completeness::ALL {
+            for other in Completeness::ALL {
+                let lost = own.may_be_complete();
+                let left = other == Completeness::Complete;
+                assert_eq!(is_last(own, other), lost && !left, "{own:?} {other:?}");
+                given_up += usize::from(!is_last(own, other));
+                // A complete copy is never given up for one of which less is known.
+                assert!(own != Completeness::Complete || is_last(own, other) != left);
+            }
+        }
+        assert_eq!(given_up, 6 + 2 * 8, "for a complete one, or one that cannot be complete");
+    }
+
+    #[test]
+    fn the_table_lists_every_label_once() {
+        let rows: alloc::vec::Vec<&str> = include_str!("complete.rs")
+            .lines()
+            .filter_map(|line| Some(line.strip_prefix("//! | `")?.split_once('`')?.0))
+            .collect();
+        assert_eq!(rows, Completeness::ALL.map(Completeness::label));
+    }
+
+    #[test]
+    fn the_advice_never_discards_the_only_complete_copy() {
+        for (a, b) in Completeness::ALL.into_iter().flat_map(|a| Completeness::ALL.map(|b| (a, b)))
+        {
+            for role in [Role::Primary, Role::Secondary] {
+                let side = |node, copy| Side { node, role, copy };
+                let says = only_choice("db", [side("paris", a), side("lyon", b)]);
+                let text = says.as_deref().unwrap_or_default();
+                let discards = |node: &str| {
+                    text.contains(&format!("`helio resolve db --discard {node}` on {node}"))
+                };
+                assert_eq!(says.is_none(), a.is_complete() && b.is_complete());
+                assert_eq!(discards("paris"), b.is_complete() && !a.is_complete(), "{a:?} {b:?}");
+                assert_eq!(discards("lyon"), a.is_complete() && !b.is_complete(), "{a:?} {b:?}");
+                let one = discards("paris") || discards("lyon");
+                assert_eq!(text.contains("helio demote"), role == Role::Primary && one, "{text}");
+                let faults = helio_units::form::faults("x failed: y", says.as_deref(), true);
+                assert!(says.is_none() || faults.is_empty(), "{faults:?}: {text}");
+            }
+        }
+    }
+}
