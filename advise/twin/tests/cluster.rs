@@ -5,7 +5,9 @@ use core::time::Duration;
 use helio_engine::{Command, CommandId, Config, Duty, Leg, Operation, SetOp};
 use helio_netmodel::{Dice, Profile};
 use helio_stack::Layer;
-use helio_twin::{BLOCK, Breakage, Cluster, Happening, Node, Replied, Restore, Side, Stamp};
+use helio_twin::{
+    BLOCK, Breakage, Cluster, Happening, MetadataFault, Node, Replied, Restore, Side, Stamp,
+};
 use helio_units::{
     Bytes, Extent, MemberIndex, Mode, Moment, Payload, Rate, RequestId, State, VolumeIndex,
 };
@@ -184,47 +186,90 @@ fn what_a_removed_member_lacks_is_found_recorded_on_a_machine_that_goes_back_wit
     assert_eq!((node.strays(leg).count(), node.forgot(leg)), (16, None));
 }
 
-#[test]
-fn that_a_restored_metadata_file_is_old_survives_a_crash_right_behind_the_record_of_it() {
+/// The second member of the volume.
+const SECOND: Leg = Leg { volume: V, member: MemberIndex(1) };
+
+fn duty(cluster: &Cluster) -> Option<Duty> {
+    let engine = cluster.node(Side::Lyon).engine.as_ref().expect("lyon runs");
+    let set = engine.view().set_status(V).expect("it has a set");
+    set.members[1].map(|member| member.duty)
+}
+
+/// Whether it is durable that lyon's metadata file is old.
+fn doubts(cluster: &Cluster) -> bool {
+    let engine = cluster.node(Side::Lyon).engine.as_ref();
+    engine.is_some_and(|engine| engine.view().doubted_members())
+}
+
+/// Until that is so, or for half a minute.
+fn pass_until(is: impl Fn(&Cluster) -> bool, cluster: &mut Cluster) {
+    let within = cluster.now() + Duration::from_secs(30);
+    while !is(cluster) && cluster.now() < within {
+        pass(cluster, Duration::from_micros(100));
+    }
+}
+
+/// Lyon is down, and has a metadata file by which a member is full that lacks sixteen blocks.
+fn with_an_old_file() -> Cluster {
     let mirrored = |node: &mut Node| node.mirrors = vec![node.disk.clone()];
     let mut cluster = pair_of(Mode::Async, small, mirrored);
-    let leg = Leg { volume: V, member: MemberIndex(1) };
-    let duty = |cluster: &Cluster| {
-        let engine = cluster.node(Side::Lyon).engine.as_ref().expect("lyon runs");
-        let set = engine.view().set_status(V).expect("it has a set");
-        set.members[1].map(|member| member.duty)
-    };
     pass(&mut cluster, Duration::from_secs(30));
     assert_eq!(duty(&cluster), Some(Duty::Full), "a start adds new members");
     let image = cluster.machine_image(Side::Lyon);
-    let remove = Command::Set(SetOp::Remove { leg, force: false });
+    let remove = Command::Set(SetOp::Remove { leg: SECOND, force: false });
     assert!(cluster.command(Side::Lyon, CommandId(3), remove));
     write_in(&mut cluster, 0..16);
     pass(&mut cluster, Duration::from_secs(30));
     cluster.kill(Side::Lyon, true);
     cluster.restore(Side::Lyon, &image, Restore::Metadata);
-    assert!(cluster.node(Side::Lyon).forgot(leg).is_some(), "it calls that member full");
+    assert!(cluster.node(Side::Lyon).forgot(SECOND).is_some(), "it calls that member full");
+    cluster
+}
+
+#[test]
+fn that_a_restored_metadata_file_is_old_survives_a_crash_right_behind_the_record_of_it() {
+    let mut cluster = with_an_old_file();
     cluster.start(Side::Lyon).expect("it starts");
-    let doubts = |cluster: &Cluster| {
-        let engine = cluster.node(Side::Lyon).engine.as_ref();
-        engine.is_some_and(|engine| engine.view().doubted_members())
-    };
-    let within = cluster.now() + Duration::from_secs(30);
-    while !doubts(&cluster) && cluster.now() < within {
-        pass(&mut cluster, Duration::from_micros(100));
-    }
+    pass_until(doubts, &mut cluster);
     cluster.kill(Side::Lyon, true);
-    assert_eq!(cluster.node(Side::Lyon).forgot(leg), None);
+    assert_eq!(cluster.node(Side::Lyon).forgot(SECOND), None);
     cluster.start(Side::Lyon).expect("it starts again");
     pass(&mut cluster, Duration::from_secs(60));
     let removed = Some(Duty::Removed { lacks: None, withdrawn: false });
     assert_eq!((duty(&cluster), state(&cluster)), (removed, State::Replicating));
-    assert_eq!(cluster.node(Side::Lyon).strays(leg).count(), 16, "nothing was written to it");
-    let add = Command::Set(SetOp::Add { leg, by_bitmap: false });
+    assert_eq!(cluster.node(Side::Lyon).strays(SECOND).count(), 16, "nothing was written to it");
+    let add = Command::Set(SetOp::Add { leg: SECOND, by_bitmap: false });
     assert!(cluster.command(Side::Lyon, CommandId(4), add));
     pass(&mut cluster, Duration::from_secs(60));
     assert_eq!(duty(&cluster), Some(Duty::Full));
-    assert_eq!(cluster.node(Side::Lyon).strays(leg).count(), 0);
+    assert_eq!(cluster.node(Side::Lyon).strays(SECOND).count(), 0);
+}
+
+#[test]
+fn a_restored_metadata_file_that_cannot_be_written_stays_old_and_a_secondary_says_so_each_time() {
+    let mut cluster = with_an_old_file();
+    assert!(cluster.command(Side::Paris, CommandId(4), Command::Demote));
+    pass(&mut cluster, Duration::from_secs(10));
+    let removed = Some(Duty::Removed { lacks: None, withdrawn: false });
+    let old = cluster.node(Side::Lyon).metadata.backup();
+    for _ in 0..3 {
+        cluster.start(Side::Lyon).expect("it starts");
+        pass_until(|cluster| duty(cluster) == removed, &mut cluster);
+        cluster.node_mut(Side::Lyon).metadata.fail_next(MetadataFault::Write);
+        pass(&mut cluster, Duration::from_secs(10));
+        let engine = cluster.node(Side::Lyon).engine.as_ref().expect("it runs");
+        assert!(engine.view().words().metadata_failed);
+        assert_eq!((duty(&cluster), doubts(&cluster)), (removed, false));
+        cluster.kill(Side::Lyon, true);
+        // Nothing of the write that failed is found.
+        cluster.node_mut(Side::Lyon).metadata.restore(old.clone());
+        assert!(cluster.node(Side::Lyon).forgot(SECOND).is_some());
+    }
+    cluster.start(Side::Lyon).expect("it starts again");
+    pass_until(doubts, &mut cluster);
+    assert_eq!((duty(&cluster), doubts(&cluster)), (removed, true));
+    cluster.kill(Side::Lyon, true);
+    assert_eq!(cluster.node(Side::Lyon).forgot(SECOND), None);
 }
 
 /// A layer that owns what a crash left hot, remembers what it was, and has done nothing there yet.

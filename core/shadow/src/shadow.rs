@@ -254,7 +254,7 @@ impl Layer for Shadow {
     }
 
     fn is_recorded(&self) -> bool {
-        self.unrecorded == 0 || matches!(self.recording, Recording::Failed)
+        self.unrecorded == 0
     }
 
     fn set(&mut self, setting: LayerSetting, port: &mut Port<'_>) {

@@ -111,7 +111,7 @@ pub trait Layer: Debug + Send {
     /// volume alike uses one full member of it. Every other one lacks everything, whatever its bitmap says; that is recorded.
     fn doubt_members(&mut self, _port: &mut Port<'_>) {}
 
-    /// The ledger says of members what it is to say, or nothing can be recorded any more.
+    /// The ledger says of members what it is to say.
     fn is_recorded(&self) -> bool {
         true
     }

@@ -369,7 +369,7 @@ impl Stack {
         }
     }
 
-    /// The ledger says of members what it is to say, or nothing can be recorded any more.
+    /// The ledger says of members what it is to say.
     #[must_use]
     pub fn is_recorded(&self) -> bool {
         self.levels.iter().all(|level| level.layer.is_recorded())

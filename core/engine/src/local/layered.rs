@@ -40,8 +40,10 @@ enum Doubt {
     None,
     /// It was; what follows of it for the members is being recorded.
     Recording,
-    /// It was; that is durable, or nothing can be recorded any more.
+    /// It was; that is durable.
     Recorded,
+    /// It was, and nothing can be recorded any more: what the next process finds is as old, and it is told so, too.
+    Unrecorded,
 }
 
 /// What layers may do that no operation waits for: the volumes, a bit for each.
@@ -117,25 +119,29 @@ impl Layered {
         if is_news {
             self.stack.doubt_members(now);
             self.doubt = Doubt::Recording;
-            self.look_at_doubt();
+            self.look_at_doubt(true);
         }
         is_news
     }
 
-    /// That is not durable yet.
+    /// That is not durable yet, and may become so.
     pub(super) fn records_doubt(&self) -> bool {
         self.doubt == Doubt::Recording
     }
 
-    /// That is durable, or nothing can be recorded any more.
+    /// That is durable.
     pub(super) fn doubted_members(&self) -> bool {
         self.doubt == Doubt::Recorded
     }
 
-    /// It may be durable now.
-    fn look_at_doubt(&mut self) {
-        if self.doubt == Doubt::Recording && self.stack.is_recorded() {
-            self.doubt = Doubt::Recorded;
+    /// It may be durable now. `works`: something can still be recorded.
+    fn look_at_doubt(&mut self, works: bool) {
+        if self.doubt == Doubt::Recording {
+            self.doubt = match works {
+                true if self.stack.is_recorded() => Doubt::Recorded,
+                true => Doubt::Recording,
+                false => Doubt::Unrecorded,
+            };
         }
     }
 
@@ -456,7 +462,7 @@ impl Local {
     /// A layer's record is durable, or cannot be written.
     pub(crate) fn layer_recorded(&mut self, ok: bool, turn: &mut Turn) {
         self.layered.stack.recorded(ok, turn.now());
-        self.layered.look_at_doubt();
+        self.layered.look_at_doubt(ok);
         self.run_layers(turn);
     }
 

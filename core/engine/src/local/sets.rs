@@ -41,7 +41,7 @@ impl Local {
         self.run_layers(turn);
     }
 
-    /// That the record of the members is old is not durable yet.
+    /// That the record of the members is old is not durable yet, and may become so.
     pub(crate) fn records_doubt(&self) -> bool {
         self.layered.records_doubt()
     }

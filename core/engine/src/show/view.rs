@@ -38,8 +38,7 @@ impl View<'_> {
         self.local.set_status(volume)
     }
 
-    /// This node's metadata was found older than the state that its peer has on record, and what follows of that for members is durable,
-    /// or nothing can be recorded any more.
+    /// This node's metadata was found older than the state that its peer has on record, and what follows of that for members is durable.
     #[must_use]
     pub fn doubted_members(&self) -> bool {
         self.local.doubted_members()

@@ -326,6 +326,26 @@ fn that_the_record_of_the_members_is_old_is_durable_before_any_later_superblock(
 }
 
 #[test]
+fn that_the_record_of_the_members_is_old_is_not_durable_where_it_cannot_be_written() {
+    use CopyHealth::Good;
+    let new = Superblock::new("db", "paris", [SIZE.0].into());
+    let old = Superblock { lineage: generation(1), ..new };
+    for durable in [false, true] {
+        let mut desk = found_with(old.clone(), config(), &[Good, Good], &[]);
+        desk.tell(Event::Connected);
+        let peer = hello(generation(1), true);
+        let peer = Hello { serving: true, role: Role::Primary, remembers: 99, ..peer };
+        let mut effects = Vec::new();
+        desk.engine.handle(desk.now, Event::Message(Message::Hello(peer)), &mut effects);
+        assert_eq!(duty(&desk, SECOND), Some(REMOVED), "whoever starts from that file is told so");
+        assert!(!desk.engine.view().doubted_members());
+        desk.engine.handle(desk.now, Event::Recorded { ok: durable, sequence: 1 }, &mut effects);
+        assert_eq!(desk.engine.view().doubted_members(), durable);
+        assert_eq!(duty(&desk, SECOND), Some(REMOVED), "this process does not use it");
+    }
+}
+
+#[test]
 fn a_copy_goes_on_while_the_host_permits_it() {
     let mut desk = copies(Bytes::mib(16), false);
     assert_eq!(desk.engine.view().background(desk.now), 1);
