@@ -211,6 +211,9 @@ impl Config {
             StoreFault::Unrecorded => {
                 format!("the metadata file cannot record an operation on volume {name}")
             }
+            StoreFault::Unissued => {
+                format!("an operation on volume {name} was given up before it reached the disk")
+            }
             _ => format!("volume {name} failed: {fault}"),
         }
     }

@@ -5,7 +5,9 @@
 //!   owed ──loaded, written──> written ──all volumes are being flushed──> flushing ──> done
 //!     ^────── a flush failed for somebody else ─┴────────────────────────────┘
 //! ```
-//! Nothing touches a chunk that is owed, written or flushing. What reads or changes it waits, and its chunks come first.
+//! Nothing touches a chunk that is owed, written or flushing. What reads or changes it waits, and its chunks come first. Where the
+//! rollback cannot go on, what waits for it fails, unissued: the fault is that of the pool, or of whichever disk it met, and says nothing
+//! of the disk that the operation was for.
 
 use alloc::collections::BTreeSet;
 use core::mem;
@@ -112,6 +114,15 @@ impl Rollback {
 
     pub(crate) const fn fail(&mut self, fault: StoreFault) {
         self.course = Course::Failed(fault);
+    }
+
+    /// How what waits for it fails, if it cannot go on.
+    pub(crate) const fn denies(&self) -> Option<StoreFault> {
+        match self.course {
+            Course::Failed(fault) if fault.is_of_store() => Some(StoreFault::Unissued),
+            Course::Failed(fault) => Some(fault),
+            Course::Goes | Course::Short => None,
+        }
     }
 
     pub(crate) fn is_short(&self) -> bool {

@@ -56,7 +56,7 @@ impl OwnStore {
         self.fault = Some((volume, fault));
     }
 
-    /// A volume failed, and its region is dirty.
+    /// An operation on a volume failed, and its region is dirty. That a disk failed is shown rather than that something else did.
     pub(super) fn failed_dirty(&mut self, volume: VolumeIndex, fault: StoreFault, turn: &mut Turn) {
         if self.fault.is_none() {
             turn.warn(format!(
@@ -64,7 +64,9 @@ impl OwnStore {
                 turn.config().name_of(volume)
             ));
         }
-        self.failed(volume, fault);
+        if self.fault.is_none() || fault.is_of_store() {
+            self.failed(volume, fault);
+        }
     }
 
     /// It failed on a volume, and how.

@@ -8,14 +8,15 @@
 //! | a write, zero or discard | given up (`serve-from-peer`); shown (`pass`) | shown | waits for space, or stopped |
 //! | a flush, or any operation with FUA | given up, whatever the policy | suspect | stopped, and suspect |
 //! | nothing, but a disk is silent | given up (`serve-from-peer`), and suspect; waits (`pass`) | waits | waits |
-//! | nothing, but the metadata cannot record it (`StoreFault::Unrecorded`), or what the operation waited for does not come (`StoreFault::Unissued`) | told | told | a read: told; otherwise stopped, and not suspect |
+//! | nothing, but the metadata cannot record it (`StoreFault::Unrecorded`), or what the operation waited for does not come (`StoreFault::Unissued`) | told; a read of the copier: shown | the same | a read: told; otherwise stopped, and not suspect |
 //!
 //! An operation on a copy is none of these, however it ends: it may fail because the copy is gone. The reader of the copy is told
 //! (`StoreOutcome::CopyFailed`), and nothing follows for the volume.
 //!
 //! What cannot be recorded says nothing of the disk: it was never issued to it, or a member missed it and a crash could bring that
 //! member back. The requester gets the error, the region of a change is dirty, and the fault that is shown is that of the metadata
-//! (`show/metadata.rs`). A disk that was given up before fails no more: the
+//! (`show/metadata.rs`), or of the restore that operations wait for (`show/fault.rs`). The copier must not read again and again what it
+//! cannot: only for that such a read is shown. A disk that was given up before fails no more: the
 //! peer serves. A silent disk is suspect once it was given up: what ends the silence is often a reset, which empties its cache. Whether the peer can serve is asked of the primary (`lead/lack/lose.rs`), since it depends on the stream.
 
 use helio_format::message::{Item, ItemKind};
@@ -96,8 +97,8 @@ pub(crate) fn meaning(facts: Facts) -> Meaning {
         (Side::Secondary, Failed::Change) if fault == StoreFault::NoSpace => Meaning::WaitsForSpace,
         (Side::Secondary, _) => Meaning::Stopped { suspect },
         (Side::Served, _) => Meaning::Served { suspect },
-        _ if !fault.is_of_store() => Meaning::Told,
         (_, Failed::CopierRead) => Meaning::Shown,
+        _ if !fault.is_of_store() => Meaning::Told,
         (Side::Servable, _) => Meaning::GivenUp { suspect },
         (Side::Alone, Failed::Read) => Meaning::Told,
         (Side::Alone, Failed::Change) => Meaning::Shown,
@@ -175,8 +176,9 @@ mod tests {
     fn what_cannot_be_recorded_says_nothing_of_the_disk() {
         let silent = |f: &Facts| f.failed == Failed::Silence;
         for facts in every().filter(|f| !ISSUED(f) && f.side != Side::Secondary && !silent(f)) {
-            let expected = match facts.side {
-                Side::Served => Meaning::Served { suspect: false },
+            let expected = match (facts.side, facts.failed) {
+                (Side::Served, _) => Meaning::Served { suspect: false },
+                (_, Failed::CopierRead) => Meaning::Shown,
                 _ => Meaning::Told,
             };
             assert_eq!(meaning(facts), expected, "{facts:?}");

@@ -36,6 +36,11 @@ impl Standing {
         let volume = config.name_of(volume);
         let repair = match fault {
             StoreFault::Unrecorded => return config.repair_metadata(),
+            StoreFault::Unissued => {
+                return format!(
+                    "repair what else `helio status {group}` on {node} shows, then restart its daemon"
+                );
+            }
             StoreFault::NoSpace => "free space",
             _ => "repair the disk",
         };

@@ -100,16 +100,16 @@ impl<'a> View<'a> {
         store || accepts || lost || self.failed().is_some() || self.local.members().are_foreign()
     }
 
-    /// The volume that failed on this node, and how.
-    #[must_use]
-    pub fn failed(&self) -> Option<(VolumeIndex, StoreFault)> {
+    /// The volume on which an operation of this node failed, and how.
+    pub(crate) fn failed(&self) -> Option<(VolumeIndex, StoreFault)> {
         self.standing.primary().and_then(Primary::fault).or(self.standing.failed())
     }
 
-    /// The same, unless it stopped because the metadata failed: that is no fault of a disk.
-    pub(crate) fn failed_disk(&self) -> Option<(VolumeIndex, StoreFault)> {
-        let metadata = self.local.metadata_failed();
-        self.failed().filter(|(_, fault)| !metadata || *fault != StoreFault::Unrecorded)
+    /// The same, unless no disk failed: then the fault that is reported is that of the metadata, or of a restore that cannot go on.
+    #[must_use]
+    pub fn failed_disk(&self) -> Option<(VolumeIndex, StoreFault)> {
+        let elsewhere = self.local.metadata_failed() || self.local.pool_failed();
+        self.failed().filter(|(_, fault)| !elsewhere || fault.is_of_store())
     }
 
     fn node(&self) -> &'a str {

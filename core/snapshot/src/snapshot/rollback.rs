@@ -59,10 +59,10 @@ impl Snapshot {
         self.rollbacks.now().is_some_and(owes)
     }
 
-    /// These chunks wait for a rollback that cannot go on: why it cannot.
+    /// These chunks wait for a rollback that cannot go on: how what touches them fails.
     pub(super) fn is_beyond(&self, chunks: &Range<u64>) -> Option<StoreFault> {
-        let failed = self.rollbacks.now().and_then(Rollback::failed);
-        failed.filter(|_| self.holds_back(chunks))
+        let denied = self.rollbacks.now().and_then(Rollback::denies);
+        denied.filter(|_| self.holds_back(chunks))
     }
 
     /// The ledger says that a rollback may be under way, or cannot.
@@ -231,11 +231,12 @@ impl Snapshot {
         let Some(rollback) = self.rollbacks.now_mut() else { return };
         rollback.doubt();
         rollback.fail(fault);
+        let Some(denied) = rollback.denies() else { return };
         let mut changes = mem::take(&mut self.changes);
         let gone = changes.take(crate::changes::Age::Later, |_, chunks| self.holds_back(chunks));
         self.changes = changes;
         for (operation, _) in gone {
-            port.end(operation.io, Outcome::failed(&operation.op, fault));
+            port.end(operation.io, Outcome::failed(&operation.op, denied));
         }
     }
 

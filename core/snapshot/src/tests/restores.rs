@@ -149,3 +149,53 @@ fn a_copy_that_is_abandoned_while_it_is_restored_is_restored_no_further() {
     let outcome = desk.copied();
     assert_eq!(outcome, Some(CopyOutcome::PoolFailed(StoreFault::Io)), "a part was put back");
 }
+
+/// A process finds a rollback to copy 1, with two chunks of the first volume that it owes.
+fn rolling_back() -> Desk {
+    let by = KeptCopy { stage: CopyStage::Rollback(CopyNumber(1)), ..held(2, EXPENDABLE) };
+    let found = found(&[(held(1, REQUIRED), &[1, 3]), (by, &[])]);
+    let mut desk =
+        Desk::new(vec![Snapshot::new(&SIZES, &found, CopyNumber(0), Some(CopyNumber(2))).boxed()]);
+    desk.tick();
+    desk
+}
+
+/// What makes a rollback fail, with which fault, and how what waits for it ends.
+type Failing = (fn(&mut Desk), StoreFault, StoreFault);
+
+#[test]
+fn what_waits_for_a_rollback_that_cannot_go_on_was_never_issued() {
+    let of_a_disk = |desk: &mut Desk| {
+        desk.loads(&[1, 3]);
+        desk.begin(1, zero(3));
+        desk.writes_back();
+        desk.writes_back();
+        // The other volume has nothing to put back, and fails the flush.
+        desk.member(Outcome::Done);
+        desk.member(Outcome::Unsure(StoreFault::Io));
+    };
+    let of_the_pool = |desk: &mut Desk| {
+        desk.begin(1, zero(3));
+        desk.pool(PoolOutcome::Failed(StoreFault::NoSpace));
+    };
+    let of_the_metadata = |desk: &mut Desk| {
+        desk.loads(&[1, 3]);
+        desk.begin(1, zero(3));
+        desk.member(Outcome::Failed(StoreFault::Unrecorded));
+        desk.member(Outcome::Done);
+    };
+    let cases: [Failing; 3] = [
+        (of_a_disk, StoreFault::Io, StoreFault::Unissued),
+        (of_the_pool, StoreFault::NoSpace, StoreFault::Unissued),
+        (of_the_metadata, StoreFault::Unrecorded, StoreFault::Unrecorded),
+    ];
+    for (fails, fault, told) in cases {
+        let mut desk = rolling_back();
+        fails(&mut desk);
+        desk.begin(2, read(1));
+        let told = Outcome::Failed(told);
+        assert_eq!(desk.ended, [(1, told), (2, told)], "{fault:?}");
+        let status = desk.stack.rollback().expect("it is not over");
+        assert_eq!(status.failed, Some(fault), "that is what is to be repaired");
+    }
+}

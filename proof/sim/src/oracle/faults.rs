@@ -12,7 +12,7 @@ pub(super) fn judge(cluster: &Cluster) -> Result<(), Violation> {
     for node in Side::BOTH.map(|side| cluster.node(side)) {
         let is_judged = node.layers.is_empty() && node.mirrors.is_empty();
         let Some(engine) = node.engine.as_ref().filter(|_| is_judged) else { continue };
-        let Some((volume, fault)) = engine.view().failed() else { continue };
+        let Some((volume, fault)) = engine.view().failed_disk() else { continue };
         let did = fault == StoreFault::Silent || node.disk.has_failed(volume);
         hold(did || engine.view().words().metadata_failed, Promise::TrueFaults, || {
             let name = &node.config.node;

@@ -107,7 +107,7 @@ impl Follower {
         self.disk_failed(volume, Failed::Flush, fault, local, turn);
     }
 
-    /// Does what the failure means. A disk that was stopped stays so; that it failed is shown rather than that the metadata did.
+    /// Does what the failure means. A disk that was stopped stays so; that it failed is shown rather than that something else did.
     fn disk_failed(
         &mut self,
         volume: VolumeIndex,
@@ -117,8 +117,8 @@ impl Follower {
         turn: &Turn,
     ) {
         let stopped = match self.applying {
-            Applying::Stopped { fault: StoreFault::Unrecorded, .. } => {
-                matches!(fault, StoreFault::NoSpace | StoreFault::Unrecorded)
+            Applying::Stopped { fault: before, .. } if !before.is_of_store() => {
+                fault == StoreFault::NoSpace || !fault.is_of_store()
             }
             Applying::Stopped { .. } => true,
             Applying::Running | Applying::Full { .. } => false,

@@ -121,3 +121,57 @@ fn what_a_restore_cannot_be_made_of_is_refused() {
         (vec!["not-consistent"], vec!["not-primary"])
     );
 }
+
+/// A pool with one copy, and a rollback to it that a process before began.
+fn rolled_back() -> BeforeFound {
+    let mut found = one_copy(true);
+    let stage = CopyStage::Rollback(CopyNumber(1));
+    found.copies.push(KeptCopy { number: CopyNumber(2), stage, ..found.copies[0] });
+    BeforeFound { last: CopyNumber(2), ..found }
+}
+
+/// What a node shows whose restore cannot go on, because its pool cannot be read. No disk failed.
+fn assert_shows_the_restore(desk: &Desk) {
+    let (view, fault) = (desk.engine.view(), desk.engine.view().fault().expect("it has failed"));
+    assert_eq!(fault.what, "the rest of a restore cannot be written: I/O error (EIO)");
+    assert!(fault.hint.contains("of the before-image file"), "{fault:?}");
+    assert_eq!((view.failed_disk(), view.words().failed), (None, None));
+    assert_eq!(view.suspect_text(), None);
+}
+
+#[test]
+fn a_write_that_waits_for_a_restore_that_failed_is_no_fault_of_its_disk() {
+    let mut desk = Desk::rolling_back();
+    desk.store_all();
+    desk.save();
+    desk.save();
+    desk.stages(PoolOutcome::Done);
+    assert!(matches!(desk.pool(PoolOutcome::Failed(StoreFault::Io)), PoolOp::Load { .. }));
+    for (request, fua) in [(1, false), (2, true)] {
+        let extent = Extent::new(2 * CHUNK_BYTES, 4096);
+        let operation = Operation::Zero { extent, punch: false, fua };
+        let (id, volume) = (RequestId(request), VolumeIndex(0));
+        desk.tell(Event::Request(Request { id, volume, operation }));
+        let (answered, answer) = desk.answered.last().expect("it does not wait any more");
+        let denied = Answer::Denied(Denial::Store(StoreFault::Unissued));
+        assert_eq!((answered, answer), (&id, &denied));
+        assert_shows_the_restore(&desk);
+    }
+}
+
+#[test]
+fn a_secondary_whose_items_wait_for_a_restore_that_failed_stops_and_names_no_disk() {
+    let record = Superblock { head: Sequence(20), rollback: Some(CopyNumber(2)), ..record(true) };
+    let mut desk = Desk::of(record, None, rolled_back());
+    desk.meet();
+    desk.start_in_order();
+    desk.store_all();
+    while !desk.saves.is_empty() {
+        desk.save();
+    }
+    assert!(matches!(desk.pool(PoolOutcome::Failed(StoreFault::Io)), PoolOp::Load { .. }));
+    desk.zero(21, 2);
+    let stopped = (VolumeIndex(0), StoreFault::Unissued);
+    assert_eq!(desk.engine.view().failed(), Some(stopped), "it applies no more");
+    assert_shows_the_restore(&desk);
+}
