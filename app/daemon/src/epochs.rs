@@ -43,22 +43,24 @@ pub(crate) const fn is_used(health: CopyHealth) -> bool {
 /// The epoch of a volume with these members is raised: those that are open and used get the next one. What the stamp of a member
 /// tells of its content stays on record only for as long as its bitmap counts.
 ///
-/// A member that leaves, or returns, gets the next one, too, and the one before counts no more (`turns`): a copy of it from
-/// before has another stamp than the member, although its bitmap counts. Where the stamp does not get there, all of it is copied.
+/// A member that leaves gets the next one, too, and the one before counts no more: a copy of it from before has another stamp than the
+/// member, although its bitmap counts. Where the stamp does not get there, all of it is copied.
 pub(crate) fn raise(
     volume: &mut VolumeEpochs,
     entries: &VolumeEntries,
     is_open: impl Fn(usize) -> bool,
-    turns: impl Fn(usize) -> bool,
+    leaves: impl Fn(usize) -> bool,
 ) {
     let next = volume.epoch.map_or(Epoch::FIRST, Epoch::next);
     for (n, (carried, entry)) in volume.carried.iter_mut().zip(entries).enumerate() {
         let health = entry.map(|entry| entry.health);
         match health {
             Some(CopyHealth::Unproven | CopyHealth::Failed) | None => *carried = None,
-            Some(_) if turns(n) => *carried = Some(Carried::between(next, next)),
             Some(health) if is_used(health) && is_open(n) => {
                 *carried = carried.map(|it| Carried::between(it.first(), next));
+            }
+            Some(health) if !is_used(health) && leaves(n) => {
+                *carried = Some(Carried::between(next, next));
             }
             // It keeps the stamp with which it left.
             Some(_) => {}
@@ -131,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_that_leaves_or_returns_has_a_stamp_that_no_copy_from_before_has() {
+    fn a_member_that_leaves_has_a_stamp_that_no_copy_from_before_has() {
         let (mut volume, all) = (VolumeEpochs::default(), |_: usize| true);
         raise(&mut volume, &entries(&[Good, Good]), all, |_| false);
         (0..2).for_each(|n| stamped(&mut volume, n, Epoch::FIRST));
@@ -139,8 +141,10 @@ mod tests {
         assert_eq!(shown(&volume), [between(1, 2), between(2, 2), None], "it leaves");
         raise(&mut volume, &entries(&[Good, Removed]), all, |_| false);
         assert_eq!(shown(&volume)[1], between(2, 2), "it stays away");
-        raise(&mut volume, &entries(&[Good, Copying]), all, |n| n == 1);
-        assert_eq!(shown(&volume), [between(1, 4), between(4, 4), None], "it returns");
+        raise(&mut volume, &entries(&[Good, Copying]), all, |_| false);
+        assert_eq!(shown(&volume), [between(1, 4), between(2, 4), None], "it returns");
+        stamped(&mut volume, 1, Epoch::FIRST.next().next().next());
+        assert_eq!(shown(&volume)[1], between(4, 4), "its last stamp counts no more");
         raise(&mut volume, &entries(&[Good, Failed]), all, |n| n == 1);
         assert_eq!(shown(&volume)[1], None, "its bitmap does not count");
     }

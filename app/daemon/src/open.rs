@@ -42,7 +42,7 @@ use owners::Members;
 use seats::Named;
 pub(crate) use seats::{same, untold};
 pub(crate) use state::StateDir;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
@@ -167,6 +167,8 @@ pub(crate) struct Others {
     taken: Taken,
     /// Why a volume may not have a member, by the volume's name and the path.
     refused: BTreeMap<(String, PathBuf), String>,
+    /// The groups of the configuration.
+    groups: BTreeSet<String>,
     /// Other programs.
     other_users: OtherUsers,
 }
@@ -186,7 +188,7 @@ fn plan(
         Ok(_) => Ok(()),
         Err(_) if suspect == 0 => Ok(()),
         Err(_) => {
-            let read = ReadMetadata::of(&engine, &places, &Members::of(others.host(), view, node));
+            let read = ReadMetadata::of(&engine, &places, &others.members(view, node));
             read.and_then(|read| read.keep(&engine, &places, suspect, &[])).map(drop)
         }
     };
@@ -205,7 +207,7 @@ fn try_plan(
     suspect: &mut u64,
 ) -> Result<GroupPlan> {
     let (group, node) = (view.group, engine.node.as_str());
-    let members = Members::of(others.host(), view, node);
+    let members = others.members(view, node);
     let mut failing = *suspect;
     let open_volumes = |suspect: &mut u64| -> Result<Vec<(VolumePlan, Vec<Named>, bool)>> {
         let open = |(at, (name, volume)): (usize, (&String, &VolumeConfig))| {
@@ -230,6 +232,10 @@ fn try_plan(
     };
     // If the group cannot be opened, all of the volume counts as suspect; if it can, other full members may be sound.
     let seated = members::seated(view.name, volumes, &metadata.found, &mut failing)?;
+    // Before the metadata changes, or is copied over another file: it may not be the right one.
+    let folder = group.safe_copy_dir.as_deref();
+    let record = &metadata.found.1.superblock;
+    let before = before::open(others.host(), engine, state, (folder, record))?;
     let kept = metadata.keep(engine, places, failing, &seated)?;
     let KeptMetadata { metadata, mut durable, mut shadow, new_members } = kept;
     shadow.set_transfer(group.copy_transfer);
@@ -238,8 +244,6 @@ fn try_plan(
     durable.members =
         seated.iter().zip(recorded).map(|(it, recorded)| it.found(*recorded)).collect();
     engine.hot_extents = durable.superblock.hot_slots;
-    let folder = group.safe_copy_dir.as_deref();
-    let before = before::open(others.host(), &engine, state, (folder, &durable.superblock))?;
     Ok(GroupPlan {
         volumes: seated.into_iter().map(|seated| seated.plan).collect(),
         peer_address: view.peer.map(|peer| peer.node.address.clone()),
@@ -387,17 +391,22 @@ fn is_held(error: &OpenError) -> bool {
 impl Others {
     /// None yet, on that host.
     pub(crate) fn of(host: &Host) -> Self {
-        let (taken, refused) = (Vec::new(), BTreeMap::new());
-        Self { taken, refused, other_users: OtherUsers::of(host) }
+        let (taken, refused, groups) = (Vec::new(), BTreeMap::new(), BTreeSet::new());
+        Self { taken, refused, groups, other_users: OtherUsers::of(host) }
     }
 
     const fn host(&self) -> &Host {
         self.other_users.host()
     }
 
+    fn members<'a>(&'a self, view: &GroupView<'a>, node: &str) -> Members<'a> {
+        Members::of(self.host(), view, node, &self.groups)
+    }
+
     /// Takes the members of a group, in the order of the file: which of two groups gets a member that both name does not depend on
     /// which is opened first.
     fn take_all(&mut self, view: &GroupView<'_>, node: &str) {
+        self.groups.insert(view.name.to_owned());
         for (volume, config) in &view.group.volumes {
             let name = format!("{}/{volume}", view.name);
             for path in config.members_on(node) {

@@ -87,7 +87,9 @@ impl BeforeFound {
         match (recorded, listed) {
             (Some(by), _) if self.rollback(by).is_some() => RollbackStanding::GoesOn,
             (Some(by), _) if listed == Some(by) || self.last < by => RollbackStanding::Lost,
-            (_, Some(by)) if by > record.copies_over => RollbackStanding::Unrecorded(by),
+            (_, Some(by)) if by > record.copies_over.max(record.rollbacks_over) => {
+                RollbackStanding::Unrecorded(by)
+            }
             (_, Some(_)) => RollbackStanding::Over,
             (_, None) => RollbackStanding::Nothing,
         }
@@ -101,7 +103,8 @@ pub enum RollbackStanding {
     Nothing,
     /// Everything that the volumes need is there.
     GoesOn,
-    /// It is of no use any more: the volumes lie on other disks since, or an operator discarded them.
+    /// It is of no use any more: it has ended, or its list came too late to begin it; the volumes lie on other disks since, or an operator
+    /// discarded them.
     Over,
     /// The volumes need what was preserved to be what they were rolled back to, and it is not there.
     Lost,

@@ -57,6 +57,14 @@ fn every_file_is_held_against_every_record() {
 
 /// Of what it does not preserve nothing is put back.
 #[test]
+fn a_rollback_that_ended_or_never_began_is_over_although_the_file_lists_it() {
+    let file = lists(Some(2), 2, false);
+    let ended = |number| Superblock { rollbacks_over: CopyNumber(number), ..record(true, None, 0) };
+    let labels = [1, 2, 3].map(|number| file.standing(&ended(number)).label());
+    assert_eq!(labels, ["unrecorded", "over", "over"]);
+}
+
+#[test]
 fn a_rollback_without_its_copy_is_lost() {
     let mut file = lists(Some(2), 2, false);
     file.copies.remove(0);

@@ -40,7 +40,8 @@
 //! | 3228..3236 | reported: the number of changes of the metadata that was last reported to the peer; 0 if every change is reported |
 //! | 3236..3244 | copies over: expendable point-in-time copies up to this number are over, whatever the before-image file lists |
 //! | 3244..3252 | rollback: the volumes hold what they are to hold only together with the point-in-time copy of this number, if the before-image file lists it as a rollback; 0 none |
-//! | 3252..4032 | zero |
+//! | 3252..3260 | rollbacks over: rollbacks up to this number have ended, or never began, whatever the before-image file lists |
+//! | 3260..4032 | zero |
 //! | 4032..4096 | block sizes: per volume, 1 each, the binary logarithm of the largest block of a member so far, here or at the peer, 9 to 12; 0 unknown |
 //!
 //! A body is valid if and only if every zero, every enumerated byte and every bound in the table holds. Sizes,
@@ -164,6 +165,8 @@ pub struct Superblock {
     /// The volumes hold what they are to hold only together with that copy, if the before-image file lists it as a rollback; none if
     /// they do by themselves.
     pub rollback: Option<CopyNumber>,
+    /// Rollbacks up to this number have ended, or never began, whatever the before-image file lists.
+    pub rollbacks_over: CopyNumber,
     /// The block size of each volume in bytes: the largest of its members so far, here and at the peer; 0 unknown.
     pub blocks: Vec<u32>,
 }
@@ -222,6 +225,7 @@ impl Superblock {
             suspect: 0,
             copies_over: CopyNumber::default(),
             rollback: None,
+            rollbacks_over: CopyNumber::default(),
         }
     }
 
@@ -300,10 +304,11 @@ impl Superblock {
     }
 
     /// What stands one behind the other, 8 bytes each.
-    fn counts(&self) -> [u64; 7] {
+    fn counts(&self) -> [u64; 8] {
         let (reported, over) = (self.reported.unwrap_or(0), self.copies_over.0);
         let rollback = self.rollback.map_or(0, |number| number.0);
-        [self.repaired, self.began, self.tenure, self.suspect, reported, over, rollback]
+        let ended = self.rollbacks_over.0;
+        [self.repaired, self.began, self.tenure, self.suspect, reported, over, rollback, ended]
     }
 
     /// Reads a body.
@@ -356,7 +361,7 @@ impl Superblock {
         let (hold, peer_invalid, seeding) = (r.u32()?, r.generation()?, r.u64()?);
         let (differed, repaired) = compared(&mut r, count)?;
         let (began, tenure, suspect) = (r.u64()?, r.u64()?, volume_bits(&mut r, count)?);
-        let [reported, copies_over, rollback] = numbers(&mut r)?;
+        let [reported, copies_over, rollback, rollbacks_over] = numbers(&mut r)?;
         Ok(Self {
             role,
             clean,
@@ -389,6 +394,7 @@ impl Superblock {
             suspect,
             copies_over: CopyNumber(copies_over.unwrap_or(0)),
             rollback: rollback.map(CopyNumber),
+            rollbacks_over: CopyNumber(rollbacks_over.unwrap_or(0)),
             blocks: blocks(&mut r, count)?,
         })
     }

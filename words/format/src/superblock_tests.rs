@@ -38,6 +38,7 @@ fn sample() -> Superblock {
         suspect: 2,
         copies_over: CopyNumber(0x0304),
         rollback: Some(CopyNumber(0x0305)),
+        rollbacks_over: CopyNumber(0x0206),
         blocks: [4096, 0].into(),
     }
 }
@@ -88,7 +89,9 @@ fn the_fields_stand_where_the_table_says() {
     assert_eq!((page[3236], page[3237]), (4, 3));
     assert!(page[3238..3244].iter().all(|byte| *byte == 0));
     assert_eq!((page[3244], page[3245]), (5, 3));
-    assert!(page[3246..4032].iter().all(|byte| *byte == 0));
+    assert!(page[3246..3252].iter().all(|byte| *byte == 0));
+    assert_eq!((page[3252], page[3253]), (6, 2));
+    assert!(page[3254..4032].iter().all(|byte| *byte == 0));
     assert_eq!((page[4032], &page[4033..]), (12, &[0; 63][..]));
 }
 
@@ -98,7 +101,7 @@ fn a_byte_that_cannot_be_is_damage_even_with_the_right_checksum() {
     let body = sample().encode();
     let zeros = [
         200, 464, 470, 529, 540, 597, 599, 602, 607, 624, 1119, 1136, 1631, 1664, 2655, 2700, 3195,
-        3252, 4031, 4034, 4095,
+        3260, 4031, 4034, 4095,
     ];
     let picky = [
         32, 33, 34, 35, 36, 37, 38, 39, 56, 62, 80, 465, 595, 596, 601, 615, 3196, 3220, 4032, 4033,

@@ -46,10 +46,11 @@ pub(crate) fn accept(
         bail!("the file record of {shown} cannot be read\n  hint: {}", check());
     };
     may_count(record, &path, group.contains('/'), owner)?;
-    let words = Words::of(record.standing, &path, owner.0);
+    let mut words = Words::of(record.standing, &path, owner.0);
     let (ledger, Found { mut superblock, .. }) = *found;
     if let Some(file) = restore {
         superblock = with_restore(&Platform::this().host, file, superblock)?;
+        words.stake += &older_file(file);
     }
     consent.get(&words.stake, &words.question)?;
     superblock.members.fill(0);
@@ -60,6 +61,14 @@ pub(crate) fn accept(
         .and_then(|()| count_alone(&file, record, owner))
         .map_err(failed(format!("cannot write {shown}"), check()))?;
     done(words.message, Vec::new(), consent.json)
+}
+
+/// What is lost if what is left of a restore is in an older file.
+pub(super) fn older_file(restore: &Path) -> String {
+    format!(
+        "; and if {} is an older copy of that file, writes since then are overwritten by the restore",
+        restore.display()
+    )
 }
 
 /// Refuses a file that does not count, and one of two that the operator did not name.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! An operator discards what a stopped node holds of a group: new metadata says so, and the node joins as new.
 
+use super::accept::older_file;
 use crate::confirm::Consent;
 use crate::verbs::done;
 use anyhow::Result;
@@ -10,12 +11,7 @@ use std::process::ExitCode;
 /// Shows what is discarded, asks, and writes the file.
 pub(crate) fn create(wish: Creation, consent: Consent) -> Result<ExitCode> {
     let Creation { group, node, restore, .. } = &wish;
-    let finishes = restore.as_ref().map(|file| {
-        format!(
-            "; and if {} is an older copy of that file, writes since then are overwritten by the restore",
-            file.display()
-        )
-    });
+    let finishes = restore.as_ref().map(|file| older_file(file));
     let stake = format!(
         "all of {group} on {node}, with every acknowledged write that exists only there: a peer overwrites it. \
          If {node} was primary last, restore its state directory instead, or keep its copy: `helio promote {group} --force` \

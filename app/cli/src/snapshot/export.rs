@@ -25,6 +25,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+/// The export of a volume that is used alone.
+pub(super) const ALONE: &str = ":alone";
+
 /// Places of an image that are compared although nothing differs there by the record.
 const SAMPLES: u64 = 32;
 /// Bytes of which the state is asked at once.
@@ -225,7 +228,7 @@ impl Source {
         let (group, volume) = (&self.group.name, &self.group.volumes[volume].name);
         let export = format!("{group}/{volume}{suffix}");
         let contexts = match suffix {
-            "" | ":alone" => Contexts::NONE,
+            "" | ALONE => Contexts::NONE,
             _ => Contexts::NONE.with(Context::Changed),
         };
         let options = ClientOptions { contexts, ..ClientOptions::default() };

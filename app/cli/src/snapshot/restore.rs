@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `helio snapshot restore --from`: writes exported images back to the volumes of their group.
 
-use super::export::{Progress, Source, print_result};
+use super::export::{ALONE, Progress, Source, print_result};
 use super::images::{another_device, complete, differing, unrecorded};
 use crate::args::{At, SnapshotName};
 use crate::confirm::Consent;
@@ -14,9 +14,6 @@ use helio_units::Bytes;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-
-/// The export of a volume that is used alone.
-const ALONE: &str = ":alone";
 
 pub(super) fn restore(at: &At, of: SnapshotName, dir: &Path, consent: Consent) -> Result<ExitCode> {
     let folder = Folder::open(dir)?;
@@ -47,7 +44,7 @@ pub(super) fn restore(at: &At, of: SnapshotName, dir: &Path, consent: Consent) -
     // Clients may have used the volumes while the question was open. From here on nobody else does.
     let source = Source::of(at, Some(group.clone()))?;
     source.check_unused()?;
-    let _alone = source.client(0, ALONE)?;
+    let mut alone = source.client(0, ALONE)?;
     add_changes(&source, &mut record)?;
     // Not before it was confirmed: a signal ends a question.
     let stopping = Stopping::catch(Second::Ends)?;
@@ -72,6 +69,8 @@ pub(super) fn restore(at: &At, of: SnapshotName, dir: &Path, consent: Consent) -
         for volume in 0..plan.len() {
             Store::flush(&mut source.client(volume, ALONE)?)?;
         }
+        // It was open all the time, so no other client was let in.
+        Store::flush(&mut alone)?;
         Ok(copied)
     });
     drop(progress);

@@ -238,7 +238,7 @@ impl Daemon {
     ) -> Result<bool, ApiError> {
         self.ask_set((group, volume), SetAsk::Remove { path: path.to_owned(), how }).await?;
         let mut looks = tokio::time::interval(LOOK_EVERY);
-        for _ in 0..LOOKS {
+        for _ in 0..10 * LOOKS {
             looks.tick().await;
             let ask = |reply| Ask::Member {
                 group: group.to_owned(),

@@ -8,7 +8,7 @@ use helio_disk::{OpenError, Refusal, StoreKind};
 use helio_driver::{FileType, Host};
 use helio_engine::SafeCopy;
 use helio_units::Bytes;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// What is still to be stored on one file system.
@@ -40,6 +40,7 @@ impl Grounds<'_> {
 pub(super) fn check(host: &Host, view: &NodeView<'_>, wish: &Wish) -> Vec<Finding> {
     let (mut found, mut others) = (Vec::new(), look::Others::of(host));
     let mut grounds = Grounds(host, BTreeMap::new());
+    let groups: BTreeSet<String> = view.groups.iter().map(|group| group.name.to_owned()).collect();
     for group in &view.groups {
         for (name, volume) in &group.group.volumes {
             for path in volume.members_on(&wish.node) {
@@ -47,7 +48,7 @@ pub(super) fn check(host: &Host, view: &NodeView<'_>, wish: &Wish) -> Vec<Findin
                 found.push(member(volume, path, wish, (&mut others, &mut grounds)));
             }
         }
-        found.push(metadata(group, wish, &mut grounds));
+        found.push(metadata((group, &groups), wish, &mut grounds));
         grounds.add(&kept_in(group, wish), Bytes::ZERO, before_images(group));
         if !wish.is_served(group.name)
             && let Err(error) = look::before_images(host, group, &wish.state)
@@ -105,12 +106,16 @@ fn is_held(error: &anyhow::Error) -> bool {
     matches!(refusal, Some(Refusal::Held))
 }
 
-fn metadata(view: &GroupView<'_>, wish: &Wish, grounds: &mut Grounds<'_>) -> Finding {
+fn metadata(
+    (view, groups): (&GroupView<'_>, &BTreeSet<String>),
+    wish: &Wish,
+    grounds: &mut Grounds<'_>,
+) -> Finding {
     let what = format!("metadata of {}", view.name);
     if let Some(served) = wish.running.as_ref().and_then(|groups| groups.get(view.name)) {
         return running(what, view, served);
     }
-    let found = look::metadata(grounds.0, view, &wish.node, &wish.state).map(|bytes| {
+    let found = look::metadata(grounds.0, view, (&wish.node, groups), &wish.state).map(|bytes| {
         grounds.add(&wish.state, bytes, Bytes::ZERO);
         match bytes {
             Bytes::ZERO => String::from("can be read, and fits the configuration"),

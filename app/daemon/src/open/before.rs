@@ -131,8 +131,8 @@ fn holds_rollback(found: &BeforeFound, record: &Superblock, shown: &str) -> Resu
         RollbackStanding::Nothing | RollbackStanding::GoesOn | RollbackStanding::Over => Ok(()),
         RollbackStanding::Lost => bail!(
             "the volumes of group {group} were being restored from a snapshot, and the rest of it is not in {shown} ({label}): the \
-             file is missing, damaged, or another one\n  hint: put the right file in its place; if it is lost, `helio metadata \
-             create {group} --node {node}` discards the copy of {group} on this node"
+             file is missing, damaged, or another one\n  hint: put the right file in its place; if it is lost, move the \
+             metadata of {group} away: then `helio metadata create {group} --node {node}` discards the copy of this node"
         ),
         RollbackStanding::Unrecorded(_) => {
             let finish = match (found.damaged, record.is_new()) {
@@ -148,8 +148,8 @@ fn holds_rollback(found: &BeforeFound, record: &Superblock, shown: &str) -> Resu
             bail!(
                 "{shown} has the rest of a restore of group {group} that the metadata of {node} does not know ({label}): the \
                  metadata is older than this file, or new, or the file is an older one. Parts of the volumes may hold what was \
-                 before the restore\n  hint: put the metadata of this file in its place. {finish}If {shown} is an older one, \
-                 move it away: then the volumes are used as they are"
+                 before the restore\n  hint: put the metadata of this file in its place. {finish}If {shown} is an older one, or \
+                 the peer has all data, move it away: then the volumes are used as they are"
             )
         }
     }
@@ -195,8 +195,11 @@ pub(super) fn found(host: &Host, path: &Path, (group, node): (&str, &str)) -> Re
 /// # Errors
 /// The file is not there, is of another group or node, lists no restore, or has not all of it.
 pub fn with_restore(host: &Host, path: &Path, record: Superblock) -> Result<Superblock> {
-    let found = found(host, path, (&record.group, &record.node))?;
     let shown = path.display();
+    if !host.exists(path) {
+        bail!("{shown} is not there\n  hint: name the before-image file of the group");
+    }
+    let found = found(host, path, (&record.group, &record.node))?;
     match found.standing(&record) {
         RollbackStanding::Unrecorded(by) if found.rollback(by).is_some() => {
             Ok(Superblock { rollback: Some(by), ..record })

@@ -104,12 +104,14 @@ pub fn create(host: &Host, wish: &Creation) -> Result<Created> {
     let Creation { group, node, config, state, restore } = wish;
     let config = Config::load(host, config)?;
     let view = config.for_node(node)?;
+    let groups = view.groups.iter().map(|view| view.name.to_owned()).collect();
     let Some(view) = view.groups.iter().find(|view| view.name == group) else {
         bail!("node {node} is not in {group}\n  hint: `--node`, or the group's name")
     };
     let held = StateDir::open(host, state)?;
     let places = Places::of(host, group, &held.path, view.node.second_metadata.as_deref());
     places.apart()?;
+    Members::of(host, view, node, &groups).not_claimed(&places, group)?;
     let engine = super::engine_config(view, node);
     let old = places.all().map(|path| Old::found(host, path, group, engine.volumes.len()));
     let old = old.collect::<Result<Vec<_>>>()?;

@@ -13,6 +13,7 @@ use helio_disk::Look;
 use helio_driver::Host;
 use helio_ledger::Opened;
 use helio_units::Bytes;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 pub(crate) use super::Others;
@@ -43,7 +44,7 @@ pub(crate) fn member(
 pub(crate) fn metadata(
     host: &Host,
     view: &GroupView<'_>,
-    node: &str,
+    (node, groups): (&str, &BTreeSet<String>),
     state: &Path,
 ) -> Result<Bytes> {
     let engine = engine_config(view, node);
@@ -66,7 +67,7 @@ pub(crate) fn metadata(
         }
         // It is converted to a new file.
         Opened::Older(older) => metadata::fits(&older.1.superblock, &engine, &found.shown)?,
-        Opened::Fresh => Members::of(host, view, node).not_lost(&places, &engine)?,
+        Opened::Fresh => Members::of(host, view, node, groups).not_lost(&places, &engine)?,
     }
     let bytes = begin::bytes(&engine);
     for path in places.all() {

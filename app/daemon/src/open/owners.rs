@@ -19,17 +19,24 @@ use std::path::{Path, PathBuf};
 pub(super) struct Members<'a> {
     host: &'a Host,
     paths: Vec<&'a Path>,
+    /// The groups of the configuration: which of them gets a disk is settled without their metadata.
+    groups: &'a BTreeSet<String>,
 }
 
 impl<'a> Members<'a> {
     #[cfg(test)]
     pub(super) const fn none(host: &'a Host) -> Self {
-        Self { host, paths: Vec::new() }
+        Self { host, paths: Vec::new(), groups: &BTreeSet::new() }
     }
 
-    pub(super) fn of(host: &'a Host, view: &GroupView<'a>, node: &str) -> Self {
+    pub(super) fn of(
+        host: &'a Host,
+        view: &GroupView<'a>,
+        node: &str,
+        groups: &'a BTreeSet<String>,
+    ) -> Self {
         let members = view.group.volumes.values().flat_map(|volume| volume.members_on(node));
-        Self { host, paths: members.map(PathBuf::as_path).collect() }
+        Self { host, paths: members.map(PathBuf::as_path).collect(), groups }
     }
 
     /// Those that carry an identity of Heliograph's. Block devices never do.
@@ -40,16 +47,7 @@ impl<'a> Members<'a> {
     /// A group without metadata is new only if no member of it took part before.
     pub(super) fn not_lost(&self, places: &Places, engine: &helio_engine::Config) -> Result<()> {
         let (group, node) = (&engine.group, &engine.node);
-        let folders: BTreeSet<&Path> = places.all().filter_map(|path| path.parent()).collect();
-        if let Some((member, other, file)) = self.claimed(&folders, group) {
-            bail!(
-                "{} is a disk of group {other}, by {}, and {group} has no metadata: {other} was renamed, or {group} names a disk of \
-                 it. Nothing was changed\n  hint: give the group its name {other} again, on both nodes. If {other} is no longer \
-                 needed, move {1} away: then {group} begins as a new group, and the first promotion overwrites one of its copies",
-                member.display(),
-                file.display(),
-            );
-        }
+        self.not_claimed(places, group)?;
         if let Some(member) = self.named().next() {
             bail!(
                 "{} has an identity of Heliograph, and {} has no metadata of {group}: the metadata is lost, or this is \
@@ -57,6 +55,21 @@ impl<'a> Members<'a> {
                  good: `helio metadata create {group} --node {node}` discards the copy of {group} on this node",
                 member.display(),
                 places.first.display(),
+            );
+        }
+        Ok(())
+    }
+
+    /// No metadata file of a group that the configuration does not name has a disk of this one.
+    pub(super) fn not_claimed(&self, places: &Places, group: &str) -> Result<()> {
+        let folders: BTreeSet<&Path> = places.all().filter_map(|path| path.parent()).collect();
+        if let Some((member, other, file)) = self.claimed(&folders, group) {
+            bail!(
+                "{} is a disk of group {other}, by {}, and {group} has no metadata: {other} was renamed, or {group} names a disk of \
+                 it. Nothing was changed\n  hint: give the group its name {other} again, on both nodes. If the data of {other} is no \
+                 longer needed, move {1} away, and repeat",
+                member.display(),
+                file.display(),
             );
         }
         Ok(())
@@ -81,7 +94,8 @@ impl<'a> Members<'a> {
             })
             .collect();
         files.filter(|file| file.extension().is_some_and(|it| it == "meta")).find_map(|file| {
-            let (other, named) = disks_of(self.host, &file).filter(|(other, _)| other != group)?;
+            let is_gone = |other: &String| other != group && !self.groups.contains(other);
+            let (other, named) = disks_of(self.host, &file).filter(|(other, _)| is_gone(other))?;
             let (member, _) = disks.iter().find(|(_, disk)| named.contains(disk))?;
             Some((*member, other, file))
         })
@@ -107,11 +121,14 @@ fn disks_of(host: &Host, file: &Path) -> Option<(String, Disks)> {
     let on_disk = OnDisk::of(file).ok()?;
     let record = describe(&on_disk, helio_link::checksum).superblock?;
     let owner = (record.group.as_str(), record.node.as_str());
-    let Ok(Opened::Found(found)) = Ledger::open(&on_disk, owner, helio_link::checksum) else {
-        return None;
+    let of_sets = match Ledger::open(&on_disk, owner, helio_link::checksum) {
+        Ok(Opened::Found(found)) => {
+            let entries = found.0.members().iter().flatten().flatten();
+            entries.map(|MemberEntry { disk, .. }| *disk).collect()
+        }
+        // The superblock tells of single members.
+        Ok(Opened::Older(_) | Opened::Fresh) | Err(_) => Vec::new(),
     };
-    let entries = found.0.members().iter().flatten().flatten();
-    let of_sets = entries.map(|MemberEntry { disk, .. }| *disk).collect();
     let single = record.members.iter().copied().filter(|disk| *disk != 0).collect();
     Some((record.group, Disks { single, of_sets }))
 }

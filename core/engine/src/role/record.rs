@@ -226,7 +226,8 @@ pub(crate) fn shape_copies(
     };
     b.copies_over = b.copies_over.max(since_start).max(over.unwrap_or_default());
     if let Goal::Copies(CopyRecord::Rollback(by)) = *goal {
-        b.rollback = by;
+        let ended = b.rollback.filter(|_| by.is_none()).unwrap_or_default();
+        (b.rollback, b.rollbacks_over) = (by, b.rollbacks_over.max(ended));
     }
     let other_disk = foreign || matches!(goal, Goal::Replaced { .. });
     b.rollback = b.rollback.filter(|by| !other_disk && *by > b.copies_over);

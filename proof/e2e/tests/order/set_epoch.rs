@@ -97,6 +97,14 @@ impl Stage {
         copy
     }
 
+    /// The member got its last stamp.
+    #[track_caller]
+    fn wait_closed(&self, member: usize) {
+        wait(&self.pair, "paris", "a closed member", |shown| {
+            shown["volumes"][0]["members"][member]["open"] == false
+        });
+    }
+
     /// Both members hold what was acknowledged, and the same.
     #[track_caller]
     fn judge(&mut self) {
@@ -243,9 +251,7 @@ fn an_older_copy_of_a_member_that_was_served_does_not_return_by_its_bitmap() {
         let copy = stage.copy(&stage.members[1], "copy");
         stage.write(label);
         stage.pair.helio("paris", remove).expect_success();
-        wait(&stage.pair, "paris", "a closed member", |shown| {
-            shown["volumes"][0]["members"][1]["open"] == false
-        });
+        stage.wait_closed(1);
         stage.write(label + 1);
         let member = stage.copy(&stage.members[1], "member");
         put(&copy, &stage.members[1]);
@@ -258,6 +264,7 @@ fn an_older_copy_of_a_member_that_was_served_does_not_return_by_its_bitmap() {
         // Its copy from before it returned is not, any more.
         stage.write(label + 2);
         stage.pair.helio("paris", &remove[..4]).expect_success();
+        stage.wait_closed(1);
         stage.write(label + 3);
         put(&member, &stage.members[1]);
         stage.pair.helio("paris", &add[..4]).expect_success();

@@ -8,8 +8,8 @@
 //! released must not change later. A stamp is written by an operation that flushes nothing, since a flush that fails must be seen by the
 //! engine: the next flush that the engine asks for makes it durable. A stamp that is not durable leaves the earlier one on record beside it.
 //!
-//! A member that leaves gets a last stamp, which no copy of it from before has, and is flushed and closed behind it. One that
-//! returns gets another one. On record it has that one at once: if it does not get there, all of the member is copied.
+//! A member that leaves gets a last stamp, which no copy of it from before has, and is flushed and closed behind it. On record it has
+//! that one at once: if it does not get there, all of the member is copied when it returns.
 
 use super::Group;
 use super::store::Awaited;
@@ -25,7 +25,7 @@ use helio_format::epochs::{Epoch, Epochs};
 use helio_format::members::{CopyHealth, MemberEntry};
 use helio_ledger::Change;
 use helio_units::{MemberIndex, Moment, VolumeIndex};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// A stamp that is being written.
@@ -42,8 +42,10 @@ struct Writing {
 pub(super) struct Stamps {
     /// Records of epochs that are not durable.
     recording: usize,
-    /// Members that left or returned, and have not got the stamp for that.
+    /// Members that left, and have not got their last stamp.
     owed: BTreeMap<Leg, Epoch>,
+    /// Those that left, and could not get it.
+    without: BTreeSet<Leg>,
     /// Being written.
     under_way: BTreeMap<Leg, Writing>,
     /// The last that was written, or could not be.
@@ -60,7 +62,7 @@ impl Stamps {
         self.under_way.contains_key(&leg)
     }
 
-    /// Whether the member left or returned, and has not got its stamp.
+    /// Whether the member left, and has not got its last stamp.
     pub(super) fn are_owed(&self, leg: Leg) -> bool {
         self.owed.contains_key(&leg)
     }
@@ -115,7 +117,7 @@ impl Stamps {
 }
 
 impl Group {
-    /// The members of these volumes have changed, durably, and those of these numbers left or returned.
+    /// The members of these volumes have changed, durably, and those of these numbers left.
     pub(super) fn raise_epochs(
         &mut self,
         changed: &[(VolumeIndex, Vec<usize>)],
@@ -125,14 +127,14 @@ impl Group {
         let ledger = self.metadata.ledger();
         let (members, mut epochs) = (ledger.members(), ledger.epochs().clone());
         let mut owed = Vec::new();
-        for (index, turned) in changed {
+        for (index, left) in changed {
             let at = usize::from(index.0);
             let (volume, plan) = (&mut epochs.volumes[at], &self.volumes[at]);
             if are_stamped(volume, &members[at]) && !plan.has_another_disk() {
                 let store = |n: usize| plan.members[n].as_ref().and_then(MemberPlan::store);
-                let turns = |n| turned.contains(&n) && store(n).is_some_and(Member::keeps_stamp);
-                raise(volume, &members[at], |n| store(n).is_some(), turns);
-                let legs = turned.iter().copied().filter(|n| turns(*n));
+                let leaves = |n| left.contains(&n) && store(n).is_some_and(Member::keeps_stamp);
+                raise(volume, &members[at], |n| store(n).is_some(), leaves);
+                let legs = left.iter().copied().filter(|n| leaves(*n));
                 let legs = legs.map(|n| Leg { volume: *index, member: MemberIndex(n as u8) });
                 owed.extend(legs.zip(std::iter::repeat(volume.epoch)));
             }
@@ -167,8 +169,8 @@ impl Group {
             self.stamp_members(now, driver);
         } else {
             self.stamps.owed.clear();
-            self.close_unused();
         }
+        self.close_unused();
     }
 
     /// The recorded state of a member.
@@ -202,8 +204,7 @@ impl Group {
                 };
                 let epoch = last.filter(|_| leaves(health)).unwrap_or(epoch);
                 let carried = epochs.carried[usize::from(n.0)];
-                let is_durable = carried.is_some_and(|it| it.first() == epoch);
-                let has_it = (is_durable && !self.stamps.are_owed(leg))
+                let has_it = carried.is_some_and(|it| it.first() == epoch) && last.is_none()
                     || self.stamps.tried.get(&leg) == Some(&epoch)
                     || self.stamps.are_under_way(leg);
                 let op = store.stamping(stamp((set, at), epoch, health).as_ref());
@@ -218,6 +219,9 @@ impl Group {
             let detail = u32::from(leg.volume.0) << 8 | u32::from(leg.member.0);
             driver.submit(token(Kind::Stamp, self.index, detail), op);
         }
+        // What could not begin never will: the member is closed, or forgotten.
+        let Stamps { owed, under_way, .. } = &mut self.stamps;
+        owed.retain(|leg, _| under_way.contains_key(leg));
     }
 
     /// The stamp of a member was written, or could not be.
@@ -235,8 +239,8 @@ impl Group {
         };
         let epoch = writing.epoch;
         self.stamps.tried.insert(leg, epoch);
-        let leaves = !self.entry(leg).is_some_and(|entry| is_used(entry.health));
-        if outcome.error().is_none() && leaves && !writing.flushes {
+        let is_last = self.stamps.owed.get(&leg) == Some(&epoch);
+        if outcome.error().is_none() && is_last && !writing.flushes {
             let plan = self.volumes.get(usize::from(volume.0));
             let store = plan.and_then(|plan| plan.member(leg.member)?.store());
             if let Some(op) = store.map(Member::flush_all) {
@@ -244,9 +248,14 @@ impl Group {
                 return driver.submit(token(Kind::Stamp, self.index, detail), op);
             }
         }
-        self.stamps.owed.remove(&leg);
+        if is_last {
+            self.stamps.owed.remove(&leg);
+            if outcome.error().is_some() {
+                self.stamps.without.insert(leg);
+            }
+        }
         match outcome.error() {
-            None if leaves => {}
+            None if is_last => {}
             None => _ = self.stamps.written.insert(leg, epoch),
             Some(error) => {
                 // The volumes of a group that was released are gone.
@@ -317,6 +326,11 @@ impl Group {
         match how {
             Adding::ByBitmap => {
                 let hint = "`helio member add` without `--require-minicopy` copies all of it, and overwrites it";
+                Err(Refusal::new("no-bitmap", text, hint))
+            }
+            // A command removed it, or it may be a backup that was put there.
+            Adding::Returning(_) if !self.stamps.without.contains(&leg) => {
+                let hint = "`helio member add` copies all of it, and overwrites it";
                 Err(Refusal::new("no-bitmap", text, hint))
             }
             Adding::Any | Adding::Returning(_) => {

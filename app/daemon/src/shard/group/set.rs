@@ -2,6 +2,7 @@
 //! The members of a group's volumes: which number a disk gets, and when one is closed.
 
 use super::Group;
+use crate::epochs::is_used;
 use crate::open;
 use crate::shard::CommandReply;
 use crate::shard::plan::{MemberPlan, MemberStore, VolumePlan};
@@ -115,16 +116,15 @@ const fn word(state: CopyHealth) -> &'static str {
 
 impl Group {
     /// What layers asked to be recorded of members is durable: the log says what is new, and those that are not used are closed.
-    /// Returns the volumes whose members changed, and the members that left or returned.
+    /// Returns the volumes whose members changed, and the members that left.
     pub(super) fn members_recorded(&mut self) -> Vec<(VolumeIndex, Vec<usize>)> {
         let before = self.recorded.kept();
         let pairs = before.iter().zip(&self.recorded.durable).zip(&self.volumes);
         let (mut copied, mut changed) = (Vec::new(), Vec::new());
         for (at, ((before, now), volume)) in (0..).map(VolumeIndex).zip(pairs) {
             if before != now {
-                let turned = |n: &usize| is_away(before[*n]) != is_away(now[*n]);
-                let both = |n: &usize| before[*n].is_some() && now[*n].is_some();
-                changed.push((at, (0..MEMBERS_MAX).filter(both).filter(turned).collect()));
+                let left = |n: &usize| before[*n].is_some_and(is_used) && is_away(now[*n]);
+                changed.push((at, (0..MEMBERS_MAX).filter(left).collect()));
             }
             for ((before, now), member) in before.iter().zip(now).zip(&volume.members) {
                 let path = member.as_ref().map_or("", |member| member.path.as_str());
