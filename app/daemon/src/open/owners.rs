@@ -26,7 +26,8 @@ pub(super) struct Members<'a> {
 impl<'a> Members<'a> {
     #[cfg(test)]
     pub(super) const fn none(host: &'a Host) -> Self {
-        Self { host, paths: Vec::new(), groups: &BTreeSet::new() }
+        static NONE: BTreeSet<String> = BTreeSet::new();
+        Self { host, paths: Vec::new(), groups: &NONE }
     }
 
     pub(super) fn of(
