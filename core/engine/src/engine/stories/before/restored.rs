@@ -52,6 +52,25 @@ fn a_restore_counts_once_marks_and_a_generation_of_its_own_are_durable() {
     assert!(desk.engine.view().is_rolling_back() && desk.refused.is_empty());
 }
 
+/// The list of a failed pool may become durable late: the next start must not take it for a restore of which the metadata was lost.
+#[test]
+fn a_restore_that_the_pool_may_list_all_the_same_is_recorded_as_over() {
+    let mut desk = Desk::rolling_back();
+    assert_eq!(desk.store(StoreOutcome::Done), StoreOp::Flush);
+    desk.save();
+    desk.save();
+    let listed = rolled_back();
+    let mut lost = desk.engine.record.superblock().clone();
+    assert_eq!(listed.standing(&lost).label(), "goes-on");
+    lost.rollback = None;
+    assert_eq!(listed.standing(&lost).label(), "unrecorded", "an older file knows nothing of it");
+    desk.stages(PoolOutcome::Failed(StoreFault::Io));
+    assert_eq!(desk.refused, ["before-failed"]);
+    let record = desk.save();
+    assert_eq!((record.rollback, record.rollbacks_over), (None, CopyNumber(2)));
+    assert_eq!(listed.standing(&record).label(), "over");
+}
+
 #[test]
 fn no_disk_is_shipped_while_a_part_of_a_restore_is_on_no_member() {
     let mut desk = Desk::rolling_back();
