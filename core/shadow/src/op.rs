@@ -27,13 +27,14 @@ pub(crate) struct Legs {
     pending: u8,
     done: u8,
     failed: u8,
+    without_space: u8,
     fault: Option<StoreFault>,
 }
 
 impl Legs {
     /// On those members.
     pub(crate) const fn on(members: u8) -> Self {
-        Self { pending: members, done: 0, failed: 0, fault: None }
+        Self { pending: members, done: 0, failed: 0, without_space: 0, fault: None }
     }
 
     /// One more.
@@ -48,9 +49,15 @@ impl Legs {
         match outcome {
             Outcome::Failed(fault) | Outcome::Unsure(fault) => {
                 self.failed |= bit;
-                // What was never issued to one member does not hide that the disk of another one failed.
-                if !matches!((self.fault, fault), (Some(_), StoreFault::Unrecorded)) {
-                    self.fault = Some(fault);
+                if let StoreFault::NoSpace = fault {
+                    self.without_space |= bit;
+                }
+                // What was never issued to one member, or found no space there, does not hide that the disk of another one failed.
+                match (self.fault, fault) {
+                    (Some(_), StoreFault::Unrecorded) => {}
+                    (Some(StoreFault::Unrecorded) | None, _) => self.fault = Some(fault),
+                    (Some(_), StoreFault::NoSpace) => {}
+                    (Some(_), _) => self.fault = Some(fault),
                 }
             }
             Outcome::Refused(_) => self.failed |= bit,
@@ -65,6 +72,11 @@ impl Legs {
 
     pub(crate) const fn failed(&self) -> u8 {
         self.failed
+    }
+
+    /// Those that failed for want of space: their disks did not.
+    pub(crate) const fn without_space(&self) -> u8 {
+        self.without_space
     }
 
     /// How one failed.

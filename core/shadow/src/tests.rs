@@ -177,6 +177,33 @@ fn a_write_that_all_members_fail_removes_none_and_readers_wait_for_the_merge() {
 }
 
 #[test]
+fn a_full_member_leaves_with_its_bitmap_and_if_all_are_full_the_write_fails_for_want_of_space() {
+    const FULL: Outcome = Outcome::Failed(StoreFault::NoSpace);
+    let write = |states: &[CopyHealth], outcomes: [Outcome; 2]| {
+        let mut stack = stack(states);
+        let names = begin(&mut stack, 7, WRITE);
+        let ends = names.iter().zip(outcomes);
+        ends.for_each(|((_, name), outcome)| stack.member_ended(*name, outcome));
+        let out = drain(&mut stack);
+        let ended = out.iter().find_map(|out| match out {
+            Out::Ended { outcome, .. } => Some(*outcome),
+            _ => None,
+        });
+        (duty(&stack, 1), ended)
+    };
+    let both = [Good, Good];
+    let left = Some(Duty::Removed { lacks: Some(Bytes::kib(64)), withdrawn: false });
+    assert_eq!(write(&both, [Outcome::Done, FULL]), (left, None), "its removal is recorded first");
+    for outcomes in [[FULL, FULL], [FULL, FAILED], [FAILED, FULL]] {
+        assert_eq!(write(&both, outcomes), (Some(Duty::Full), Some(FULL)), "{outcomes:?}");
+    }
+    // The disk of the only full member failed; that the other one is full as well hides nothing.
+    for outcomes in [[FAILED, FULL], [FAILED, FAILED]] {
+        assert_eq!(write(&[Good, Copying], outcomes).1, Some(FAILED), "{outcomes:?}");
+    }
+}
+
+#[test]
 fn reads_go_to_the_cheapest_member_and_where_something_changes_to_the_first() {
     let mut stack = stack(&[Good, Good]);
     stack.set(LayerSetting::ReadCost { leg: leg(0), cost: 3 }, Moment::ZERO);

@@ -64,8 +64,11 @@ impl Set {
                 self.flush_failed_everywhere(&legs, port);
             }
             self.mark_unmerged(extent, port);
+            // Where a member is only full, the volume has a disk that did not fail. A flush is never only that.
+            let only_full = full & legs.without_space() != 0 && !change.op().is_flush();
+            let fault = if only_full { StoreFault::NoSpace } else { legs.fault() };
             // A crash may bring back a member that missed it: until that is impossible no reader sees what it left.
-            return self.change_waits(id, None, Some(legs.fault()));
+            return self.change_waits(id, None, Some(fault));
         }
         // A member that was added meanwhile was not given it, and has it in its bitmap.
         for member in members((full | self.copying()) & legs.failed()) {
