@@ -352,7 +352,7 @@ impl Engine {
             primary.suspect_step(&mut self.local, &mut self.turn);
             primary.readmit(&mut self.local, &self.permit, &mut self.turn);
             if serves {
-                primary.mend(&self.local, &self.turn);
+                primary.mend(&self.local, &mut self.turn);
                 primary.copy_step(&mut self.local, &mut self.turn);
                 primary.verify_step(self.resync.verify_mut(), &mut self.local, &mut self.turn);
             }
@@ -559,6 +559,8 @@ impl View<'_> {
             p.verify_deadline(self.resync.verify(), self.local, self.turn)
         });
         let copier = self.standing.primary().map_or(Moment::NEVER, copying);
+        let mends = self.standing.primary().filter(|_| self.standing.serves());
+        let copier = mends.map_or(copier, |p| p.mend_deadline(self.local).min(copier));
         let store = self.local.layers_deadline().min(self.local.silence_deadline());
         let own = store.min(self.keep_deadline());
         let work = follower.min(copier).min(own);

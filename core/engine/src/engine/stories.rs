@@ -672,6 +672,7 @@ mod digests;
 mod figures;
 mod flush;
 mod following;
+mod full;
 mod invalid;
 mod lack;
 mod lease;

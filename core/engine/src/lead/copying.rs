@@ -111,16 +111,31 @@ impl Primary {
     }
 
     /// Lets the copier run where order is kept and yet something is marked (a local write failed).
-    pub(crate) fn mend(&mut self, local: &Local, turn: &Turn) {
-        let wanted = self.target.streams()
+    pub(crate) fn mend(&mut self, local: &Local, turn: &mut Turn) {
+        self.own.find_space(turn);
+        let is_due = self.own.full_until().is_none_or(|at| turn.now() >= at);
+        if is_due && self.is_to_mend(local) {
+            self.copier.start(false, self.marks.dirty_bytes(), turn.now());
+        }
+    }
+
+    /// Whether something is marked although order is kept, and the copier may run and does not.
+    fn is_to_mend(&self, local: &Local) -> bool {
+        self.target.streams()
             && !self.target.owed().is_image_out_of_order()
             && !self.marks.none_dirty()
             && self.lack.is_none()
             && !local.suspect().any()
-            && self.own.fault().is_none();
-        if wanted && !self.copier.is_running() {
-            self.copier.start(false, self.marks.dirty_bytes(), turn.now());
-        }
+            && self.own.fault().is_none()
+            && !self.copier.is_running()
+    }
+
+    /// When a volume has space again, or what writes left that found none is copied, although nothing happens.
+    pub(crate) fn mend_deadline(&self, local: &Local) -> Moment {
+        let left = self.marks.bytes_to_copy() > Bytes::ZERO;
+        let copied = self.own.full_until().filter(|_| left && self.is_to_mend(local));
+        let found = self.own.space_found_at();
+        copied.into_iter().chain(found).min().unwrap_or(Moment::NEVER)
     }
 
     /// Starts as many copies as the bounds allow, and ends the update when nothing is left.

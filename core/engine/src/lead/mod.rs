@@ -232,13 +232,18 @@ impl Primary {
         self.own.marks_kept();
     }
 
-    /// Its own store failed on a volume, and how.
-    pub(crate) const fn fault(&self) -> Option<(VolumeIndex, StoreFault)> {
-        self.own.fault()
+    /// Its own store failed on a volume, and how; or has no space there.
+    pub(crate) fn fault(&self) -> Option<(VolumeIndex, StoreFault)> {
+        self.own.shown_fault()
+    }
+
+    /// Whether a volume has no space on its own store, and nothing worse failed.
+    pub(crate) fn is_full(&self, volume: VolumeIndex) -> bool {
+        self.own.fault().is_none() && self.own.is_full(volume)
     }
 
     /// What failed on its own store does not count any more: an operator lets it go on.
-    pub(crate) const fn forgive(&mut self) {
+    pub(crate) fn forgive(&mut self) {
         self.own.forgive();
     }
 

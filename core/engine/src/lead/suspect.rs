@@ -54,6 +54,7 @@ impl Primary {
                 self.own.failed(volume, fault);
             }
             Meaning::Shown => self.own.failed_dirty(volume, fault, turn),
+            Meaning::Full => self.own.found_no_space(volume, turn),
             Meaning::Told | Meaning::Waits | Meaning::WaitsForSpace | Meaning::Stopped { .. } => {}
         }
         false

@@ -241,6 +241,8 @@ impl Primary {
             self.local_failed(item, slot, fault, local, turn);
         } else if self.proves_nothing(&item, local) {
             self.flush_proves_nothing(at, slot);
+        } else if item.kind == ItemKind::Write {
+            self.own.wrote(item.volume);
         }
         self.own.advance(&self.line);
         self.settle_late(at);

@@ -5,10 +5,14 @@
 //! |---|---|---|---|
 //! | a read of a client | given up (`serve-from-peer`); told (`pass`) | told | told |
 //! | a read of the copier | shown | shown | told |
-//! | a write, zero or discard | given up (`serve-from-peer`); shown (`pass`) | shown | waits for space, or stopped |
+//! | a write, zero or discard | given up (`serve-from-peer`); shown (`pass`) | shown | stopped |
+//! | the same, for want of space (`StoreFault::NoSpace`) | full | full | waits for space |
 //! | a flush, or any operation with FUA | given up, whatever the policy | suspect | stopped, and suspect |
 //! | nothing, but a disk is silent | given up (`serve-from-peer`), and suspect; waits (`pass`) | waits | waits |
 //! | nothing, but the metadata cannot record it (`StoreFault::Unrecorded`), or what the operation waited for does not come (`StoreFault::Unissued`) | told; a read of the copier: shown | the same | a read: told; otherwise stopped, and not suspect |
+//!
+//! A full disk is no failed disk: it is read, and written where it has space. Only the write that found none fails. A flush or an operation
+//! with FUA that finds no space is a failed flush, since earlier writes may be lost with it.
 //!
 //! An operation on a copy is none of these, however it ends: it may fail because the copy is gone. The reader of the copy is told
 //! (`StoreOutcome::CopyFailed`), and nothing follows for the volume.
@@ -73,6 +77,8 @@ pub(crate) enum Meaning {
     Told,
     /// The fault is shown; the region of a change is dirty.
     Shown,
+    /// The disk has no space: the requester gets the error, the region is dirty, and the disk stays in use (`lead/own.rs`).
+    Full,
     /// The peer serves in the disk's place. `suspect`: a flush failed.
     Served { suspect: bool },
     /// The disk is given up: the peer serves from now on. `suspect`: a flush failed.
@@ -99,6 +105,7 @@ pub(crate) fn meaning(facts: Facts) -> Meaning {
         (Side::Served, _) => Meaning::Served { suspect },
         (_, Failed::CopierRead) => Meaning::Shown,
         _ if !fault.is_of_store() => Meaning::Told,
+        (_, Failed::Change) if fault == StoreFault::NoSpace => Meaning::Full,
         (Side::Servable, _) => Meaning::GivenUp { suspect },
         (Side::Alone, Failed::Read) => Meaning::Told,
         (Side::Alone, Failed::Change) => Meaning::Shown,
@@ -182,6 +189,15 @@ mod tests {
                 _ => Meaning::Told,
             };
             assert_eq!(meaning(facts), expected, "{facts:?}");
+        }
+    }
+
+    #[test]
+    fn a_primary_gives_no_copy_up_for_want_of_space_unless_a_flush_failed() {
+        for facts in every().filter(|f| f.fault == StoreFault::NoSpace) {
+            let full = matches!(facts.side, Side::Servable | Side::Alone)
+                && facts.failed == Failed::Change;
+            assert_eq!(meaning(facts) == Meaning::Full, full, "{facts:?}");
         }
     }
 

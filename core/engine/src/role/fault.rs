@@ -33,7 +33,7 @@ impl Standing {
         config: &Config,
     ) -> String {
         let (group, node, peer) = (&config.group, &config.node, &config.peer);
-        let volume = config.name_of(volume);
+        let (at, volume) = (volume, config.name_of(volume));
         let repair = match fault {
             StoreFault::Unrecorded => return config.repair_metadata(),
             StoreFault::Unissued => {
@@ -44,15 +44,19 @@ impl Standing {
             StoreFault::NoSpace => "free space",
             _ => "repair the disk",
         };
-        if config.peer_name().is_none() {
+        if self.primary().is_some_and(|primary| primary.is_full(at)) {
+            // Clients may write no more, so that none succeeds.
+            let ends = match config.peer_name() {
+                Some(_) => format!("`helio resync {group}` on {node}"),
+                None => String::from("a restart of its daemon"),
+            };
+            format!("free space on {node}; the fault ends with the next write, or with {ends}")
+        } else if config.peer_name().is_none() {
             format!("{repair} on {node}, then restart its daemon")
         } else if self.leads() {
             format!("{repair} on {node}, then `helio resync {group}` on {node}")
         } else if self.follower().is_some_and(Follower::waits_for_space) {
-            format!(
-                "free space on {node} (the resync then continues); or, if {peer} is primary, `helio member replace \
-                 {group}/{volume}` on {node}"
-            )
+            format!("free space on {node} (the resync then continues)")
         } else if self.is(Following::Returning) {
             // It connects only after a restart, and what happens to the copies is agreed upon while it is connected.
             format!(

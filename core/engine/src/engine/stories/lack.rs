@@ -100,7 +100,7 @@ impl Desk {
     }
 
     /// The questions about its store that the peer was asked, oldest first.
-    fn reads_wanted(&mut self) -> Vec<(u64, Sequence, Extent, bool)> {
+    pub(super) fn reads_wanted(&mut self) -> Vec<(u64, Sequence, Extent, bool)> {
         self.all_differ();
         let wanted = self.said.iter().filter_map(|message| match message {
             Message::Reading(Reading::Wanted { ticket, after, extent, zeros, .. }) => {
@@ -113,7 +113,7 @@ impl Desk {
         wanted
     }
 
-    fn told(&mut self, ticket: u64, what: Told) {
+    pub(super) fn told(&mut self, ticket: u64, what: Told) {
         self.hear(Message::Reading(Reading::Told { ticket, what }));
     }
 }

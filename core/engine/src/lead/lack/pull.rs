@@ -28,7 +28,7 @@ use alloc::format;
 use helio_bitmap::Region;
 use helio_copy::Claim;
 use helio_plant::{Plant, planted};
-use helio_stack::StoreOp;
+use helio_stack::{StoreFault, StoreOp};
 use helio_units::{Bytes, Extent, VolumeIndex};
 
 impl Primary {
@@ -170,20 +170,35 @@ impl Primary {
             if self.store_failed(volume, Failed::Change, fault, local, turn) {
                 return self.pull_over(ticket, local, permit, turn);
             }
-            if let Some(lack) = &mut self.lack {
-                lack.pulling.halt();
-            }
-            turn.warn(format!(
-                "{extent} from the peer could not be written here: {fault}; it is still served from {}. Repair \
-                 the disk, then run `helio resync {}`",
-                turn.config().peer, turn.config().group
-            ));
+            self.pull_halts((volume, extent), fault, turn);
         } else {
+            if payload.is_some() {
+                self.own.wrote(volume);
+            }
             self.piece_written(claim);
             let shipped = payload.map_or(0, |payload| u64::from(payload.length));
             self.copier.progress_mut().count_shipped(Bytes(shipped));
         }
         self.pull_over(ticket, local, permit, turn);
+    }
+
+    /// What was pulled could not be written. A disk without space is tried again; any other error waits for an operator.
+    fn pull_halts(
+        &mut self,
+        (volume, extent): (VolumeIndex, Extent),
+        fault: StoreFault,
+        turn: &mut Turn,
+    ) {
+        let Some(lack) = &mut self.lack else { return };
+        if fault == StoreFault::NoSpace && self.own.is_full(volume) {
+            return lack.pulling.rest(turn.now());
+        }
+        lack.pulling.halt();
+        turn.warn(format!(
+            "{extent} from the peer could not be written here: {fault}; it is still served from {}. Repair \
+             the disk, then run `helio resync {}`",
+            turn.config().peer, turn.config().group
+        ));
     }
 
     /// A piece of a region is written; with the last one the region is good, unless a write touched it.
