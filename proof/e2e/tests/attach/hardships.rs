@@ -39,9 +39,7 @@ fn fill(file: &File, bytes: usize) -> io::Result<()> {
 #[test]
 fn a_full_store_fails_the_write_and_not_the_device() {
     attachable!();
-    // Otherwise the level peer serves in the full store's place.
     let plan = Plan::new("db").mode(Mode::Sync).volume("data", Bytes::mib(32));
-    let plan = plan.group_line("on-error = \"pass\"");
     let stage = Stage::with(plan, |pair| {
         let small = pair.scratch().join("small/mnt");
         fs::create_dir_all(&small).expect("a folder of our own");

@@ -4,6 +4,7 @@
 mod another_disk;
 mod atomic;
 mod diverged;
+mod full;
 mod hand_over;
 mod last_copy;
 mod lease;
