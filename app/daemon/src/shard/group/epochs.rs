@@ -195,7 +195,8 @@ impl Group {
                 let health = self.entry(leg).map(|entry| entry.health);
                 // One that left has a last one, which is its own.
                 let last = self.stamps.owed.get(&leg).copied();
-                let leaves = |health: CopyHealth| !is_used(health) && last.is_some();
+                let idle = last.is_some() && !self.works_on(leg);
+                let leaves = |health: CopyHealth| !is_used(health) && idle;
                 let health = health.filter(|health| is_used(*health) || leaves(*health));
                 let (Some(store), Some(health)) =
                     (member.as_ref().and_then(MemberPlan::store), health)
@@ -220,8 +221,25 @@ impl Group {
             driver.submit(token(Kind::Stamp, self.index, detail), op);
         }
         // What could not begin never will: the member is closed, or forgotten.
-        let Stamps { owed, under_way, .. } = &mut self.stamps;
-        owed.retain(|leg, _| under_way.contains_key(leg));
+        let mut owed = std::mem::take(&mut self.stamps.owed);
+        owed.retain(|leg, _| self.stamps.are_under_way(*leg) || self.works_on(*leg));
+        self.stamps.owed = owed;
+    }
+
+    /// Whether operations on a member are under way, or wait there.
+    fn works_on(&self, leg: Leg) -> bool {
+        let set = self.engine.view().set_status(leg.volume);
+        let member = set.and_then(|set| set.members[usize::from(leg.member.0)]);
+        let waits = member.is_some_and(|member| member.depth > 0);
+        waits || self.ios.iter().flatten().any(|io| io.leg == leg)
+    }
+
+    /// An operation on the member ended. If it was the last one of a member that left, it gets its last stamp: a disk that hangs gets none
+    /// before it responds, and no stop waits for that.
+    pub(super) fn member_is_idle(&mut self, leg: Leg, now: Moment, driver: &mut dyn Driver) {
+        if self.stamps.are_owed(leg) && !self.works_on(leg) {
+            self.stamp_members(now, driver);
+        }
     }
 
     /// The stamp of a member was written, or could not be.

@@ -254,6 +254,7 @@ impl Group {
             (None, ..) => StoreOutcome::Done,
         };
         self.tell(now, Event::StoreDone { io: IoId(u64::from(slot)), outcome });
+        self.member_is_idle(leg, now, driver);
     }
 
     /// Names the bytes of what differs: all that was read where all of it does, otherwise in buffers of their own.
