@@ -672,7 +672,6 @@ mod digests;
 mod figures;
 mod flush;
 mod following;
-mod full;
 mod invalid;
 mod lack;
 mod lease;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Stories of a primary whose own store fails while its peer is level.
 
+mod full;
+
 use super::*;
 use crate::role::leave::STOP_PATIENCE;
 use helio_format::reading::Reading;

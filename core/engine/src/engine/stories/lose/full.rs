@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Stories of a primary whose disk is full: a full disk is no failed disk.
 
-use super::lack::reversed;
-use super::lose::fail;
+use super::super::lack::reversed;
 use super::*;
 use helio_format::reading::{Reading, Told};
 
