@@ -48,7 +48,7 @@ const RATCHETS: [Ratchet; 7] = [
     Ratchet {
         rule: "flags",
         free: 0,
-        limits: &[("flags in mutable state", 17)],
+        limits: &[("flags in mutable state", 16)],
         hint: "name the states in one enum, with their data in the variants",
         measure: state::flags,
     },
