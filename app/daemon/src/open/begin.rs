@@ -122,7 +122,8 @@ pub fn create(host: &Host, wish: &Creation) -> Result<Created> {
         Some(path) => before::with_restore(host, path, record)?,
         None => {
             let folder = view.group.safe_copy_dir.as_deref();
-            without_restore(host, &before::place(host, group, &held.path, folder)?, record)?
+            let place = before::place(host, group, &held.path, folder)?;
+            without_restore(host, &place, record, view.peer.is_none())?
         }
     };
     let (mut kept, mut record) = (Vec::new(), Some(record));
@@ -137,12 +138,18 @@ pub fn create(host: &Host, wish: &Creation) -> Result<Created> {
     Ok(Created { path: places.first, kept })
 }
 
-/// The record of a node of which the rest of a restore is lost: its volumes are a mixture. One that can be finished is not discarded.
-fn without_restore(host: &Host, path: &Path, record: Superblock) -> Result<Superblock> {
+/// The record of a node of which the rest of a restore is dropped: its volumes are a mixture, which only a peer can rewrite. The only
+/// node of a group does not drop one that can be finished.
+fn without_restore(
+    host: &Host,
+    path: &Path,
+    record: Superblock,
+    is_only: bool,
+) -> Result<Superblock> {
     let (group, node) = (&record.group, &record.node);
     let found = before::found(host, path, (group, node))?;
     match found.standing(&record) {
-        RollbackStanding::Unrecorded(by) if found.rollback(by).is_some() => {
+        RollbackStanding::Unrecorded(by) if is_only && found.rollback(by).is_some() => {
             let shown = path.display();
             bail!(
                 "{shown} has the rest of a restore of {group}, and parts of its volumes on {node} may hold what was before it\n  \

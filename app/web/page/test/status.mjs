@@ -128,6 +128,7 @@ function peerStatus(pair, node, other, connected) {
     age_seconds: connected ? 0.1 : (pair.now() - node.since_ms) / 1000,
     role: other.role,
     state: other.state,
+    copy: other.consistent ? "complete" : "inconsistent",
     fault: connected ? other.fault : null,
     only_there_bytes: pair.split ? other.only : null,
     last_write_ms: other.last_write_ms,

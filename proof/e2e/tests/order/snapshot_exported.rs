@@ -230,7 +230,7 @@ fn an_export_that_was_killed_continues() {
     let (pair, _) = written(&dice);
     snapshot(&pair, "one");
     let dir = pair.scratch().join("backup");
-    let mut process = export_slowly(&pair, &dir, "4MiB/s");
+    let mut process = export_slowly(&pair, &dir, "1MiB/s");
     wait_for_some(&dir);
     process.kill();
     let refused = pair.helio("paris", &["snapshot", "import", &dir.display().to_string()]);
