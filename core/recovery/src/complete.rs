@@ -12,7 +12,8 @@
 //! | `inconsistent` | a resync to it did not end, or some regions are only on the other node | no | no |
 //! | `none` | the node never had a copy | no | no |
 //!
-//! A copy that may be complete is given up only if the other one is complete ([`is_last`]).
+//! A copy that may be complete is given up only if the other one is complete ([`is_last`]), or both are suspect: nothing tells which of
+//! them lacks less, and the operator chooses.
 
 use alloc::format;
 use alloc::string::String;
@@ -126,7 +127,11 @@ impl Completeness {
 /// Whether giving up a copy discards the last complete one, since the copy that is kept is not known to be complete.
 #[must_use]
 pub const fn is_last(given_up: Completeness, kept: Completeness) -> bool {
-    given_up.may_be_complete() && !kept.is_complete()
+    given_up.may_be_complete() && !kept.is_complete() && !are_suspect([given_up, kept])
+}
+
+const fn are_suspect(copies: [Completeness; 2]) -> bool {
+    matches!(copies, [Completeness::Suspect, Completeness::Suspect])
 }
 
 /// One of two nodes that do not follow each other.
@@ -152,12 +157,13 @@ impl<'a> Side<'a> {
 }
 
 /// What an operator does about two nodes of which one must be discarded, if not both copies are complete. It never discards the last
-/// complete one. None if both are: then the operator chooses.
+/// complete one. None if both are, or both are suspect: then the operator chooses.
 #[must_use]
 pub fn only_choice(group: &str, sides: [Side<'_>; 2]) -> Option<String> {
     let [a, b] = sides;
     let (kept, lost) = match sides.map(|side| side.copy.is_complete()) {
         [true, true] => return None,
+        _ if are_suspect(sides.map(|side| side.copy)) => return None,
         [true, false] => (a, b),
         [false, true] => (b, a),
         [false, false] => {
@@ -191,14 +197,15 @@ mod tests {
         for own in Completeness::ALL {
             for other in Completeness::ALL {
                 let lost = own.may_be_complete();
-                let left = other == Completeness::Complete;
+                let left = other == Completeness::Complete || are_suspect([own, other]);
                 assert_eq!(is_last(own, other), lost && !left, "{own:?} {other:?}");
                 given_up += usize::from(!is_last(own, other));
                 // A complete copy is never given up for one of which less is known.
                 assert!(own != Completeness::Complete || is_last(own, other) != left);
             }
         }
-        assert_eq!(given_up, 6 + 2 * 8, "for a complete one, or one that cannot be complete");
+        let all = 6 + 2 * 8 + 1;
+        assert_eq!(given_up, all, "for a complete one, one that cannot be, one of two suspect");
     }
 
     #[test]
@@ -221,7 +228,8 @@ mod tests {
                 let discards = |node: &str| {
                     text.contains(&format!("`helio resolve db --discard {node}` on {node}"))
                 };
-                assert_eq!(says.is_none(), a.is_complete() && b.is_complete());
+                let chooses = a.is_complete() && b.is_complete() || are_suspect([a, b]);
+                assert_eq!(says.is_none(), chooses, "{a:?} {b:?}");
                 assert_eq!(discards("paris"), b.is_complete() && !a.is_complete(), "{a:?} {b:?}");
                 assert_eq!(discards("lyon"), a.is_complete() && !b.is_complete(), "{a:?} {b:?}");
                 let one = discards("paris") || discards("lyon");
