@@ -209,7 +209,7 @@ fn pass_until(is: impl Fn(&Cluster) -> bool, cluster: &mut Cluster) {
     }
 }
 
-/// Lyon is down, and has a metadata file by which a member is full that lacks sixteen blocks.
+/// Lyon is down. By its metadata file a member is full, and this member lacks sixteen blocks.
 fn with_an_old_file() -> Cluster {
     let mirrored = |node: &mut Node| node.mirrors = vec![node.disk.clone()];
     let mut cluster = pair_of(Mode::Async, small, mirrored);

@@ -13,7 +13,7 @@
 //! | `none` | the node never had a copy | no | no |
 //!
 //! A copy that may be complete is given up only if the other one is complete ([`is_last`]), or both are suspect: nothing tells which of
-//! them lacks less, and the operator chooses.
+//! them has more, and the operator chooses.
 
 use alloc::format;
 use alloc::string::String;

@@ -41,7 +41,7 @@ pub(super) fn restore(at: &At, of: SnapshotName, dir: &Path, consent: Consent) -
     );
     let stake = [vec![stake], doubts].concat().join("; ");
     consent.get(&stake, "overwrite the volumes?")?;
-    // Clients may have used the volumes while the question was open. From here on nobody else does.
+    // Clients may have used the volumes while the question was open. From here on no other client does.
     let source = Source::of(at, Some(group.clone()))?;
     source.check_unused()?;
     let mut alone = source.client(0, ALONE)?;

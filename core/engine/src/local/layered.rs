@@ -42,7 +42,7 @@ enum Doubt {
     Recording,
     /// It was; that is durable.
     Recorded,
-    /// It was, and nothing can be recorded any more: what the next process finds is as old, and it is told so, too.
+    /// It was, and the metadata cannot be written any more: the next process finds a file as old, and its peer tells it so, too.
     Unrecorded,
 }
 

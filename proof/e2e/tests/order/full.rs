@@ -59,6 +59,16 @@ impl Stage {
         assert_members_equal(&self.pair, "data");
     }
 
+    /// With room the next write succeeds, and the nodes become equal.
+    #[track_caller]
+    fn goes_on(&self, mut client: Client, written: usize) {
+        self.make_room();
+        write(&mut client, written).expect("there is room");
+        assert_reads(&mut client, written + 1);
+        client.disconnect().expect("it may go");
+        self.heals();
+    }
+
     /// What the status of both nodes says.
     #[track_caller]
     fn says(&self, part: &str) {
@@ -116,11 +126,7 @@ fn a_full_primary_fails_the_write_and_keeps_its_copy() {
     write(&mut client, 0).expect("it has its place");
     // The region of the failed write becomes equal although the disk is full.
     wait_level(&stage.pair, "paris");
-    stage.make_room();
-    write(&mut client, count).expect("there is room");
-    assert_reads(&mut client, count + 1);
-    client.disconnect().expect("it may go");
-    stage.heals();
+    stage.goes_on(client, count);
 }
 
 #[test]
@@ -156,11 +162,7 @@ fn where_both_disks_are_full_every_acknowledged_byte_is_read_and_room_heals_it()
         panic!("the connection ends")
     };
     assert_eq!(source.code, ErrorCode::NoSpace);
-    stage.make_room();
-    write(&mut client, count).expect("there is room");
-    assert_reads(&mut client, count + 1);
-    client.disconnect().expect("it may go");
-    stage.heals();
+    stage.goes_on(client, count);
 }
 
 #[test]

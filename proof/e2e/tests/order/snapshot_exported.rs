@@ -314,13 +314,13 @@ fn nobody_uses_a_group_while_it_is_restored_from_images() {
         let (export, write) = (export(name), "write -P 0xcc 0 4k");
         run(Command::new("qemu-io").args(["-f", "raw", "-c", write, &export]))
     };
-    // Somebody uses it: it is not to be had alone.
+    // A client uses it: it cannot be used alone.
     let client = connect(&pair, "paris");
     let told = io("data:alone");
     assert!(!told.status.success() && told.stderr.contains("db is in use"), "{told}");
     client.disconnect().expect("it leaves");
     let is_used = || number(&pair.status("paris"), "/groups/0/volumes/0/clients") > 0;
-    eventually(PATIENCE, "nobody uses it", || (!is_used()).then_some(()));
+    eventually(PATIENCE, "the end of the client", || (!is_used()).then_some(()));
     let line = ["snapshot", "restore", "db@one", "--yes", "--from", &dir.display().to_string()];
     store.hold_flushes();
     let mut restore = pair.helio_begun("paris", &line);

@@ -4,8 +4,8 @@
 //! `GROUP/VOLUME` is the volume, where the group is primary. `GROUP/VOLUME:ro` is to be read only, on either node: on
 //! a secondary it is the copy as it stands, which changes as the primary writes. `GROUP/VOLUME@NAME` is the volume in a
 //! point-in-time copy, to be read only, on either node; `GROUP/VOLUME@NAME:rw` is its branch, with what clients wrote to it.
-//! `GROUP/VOLUME:alone` is the volume, while nobody else uses a volume of the group: it is refused while somebody does, and
-//! while it is open, others are.
+//! `GROUP/VOLUME:alone` is the volume for one user: it is refused while another client or device uses a volume of the group, and
+//! while it is open, they are refused.
 
 use crate::shard::group::Group;
 use crate::shard::requests::{Closed, LONGEST_EFFECT, Place, Target};

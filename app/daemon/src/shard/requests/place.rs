@@ -79,7 +79,7 @@ pub(crate) struct Place {
     pub(crate) group: usize,
     pub(crate) volume: VolumeIndex,
     pub(crate) target: Target,
-    /// Whoever uses it is to use the volumes of the group alone. Only what can be written is used so.
+    /// Whoever uses it uses the volumes of the group alone. Only a volume that can be written is used like that.
     pub(crate) alone: bool,
 }
 
