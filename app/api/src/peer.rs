@@ -65,7 +65,7 @@ pub struct PeerStatus {
     #[serde(default)]
     pub fault: Option<String>,
     /// What this node knows of the peer's copy, connected or not: `complete`, `given-up`, `suspect`, `failed`, `unheard`, `inconsistent` or
-    /// `none`. Only for a complete one is the copy of this node given up without `--last-copy`.
+    /// `none`. If it is not complete, this node may have the last complete copy, which is given up only with `--last-copy`.
     #[serde(default)]
     pub copy: String,
     /// Data that only this node may have, as it reported at its last connection; absent if unknown.

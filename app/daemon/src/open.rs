@@ -142,10 +142,11 @@ pub(crate) fn one_plan(
     own: Option<&PeerTls>,
 ) -> Result<GroupPlan> {
     let guards = trust::guards(view, own);
-    let found = view.groups.iter().zip(guards).find(|(view, _)| view.name == group);
-    let Some((view, (_, guard))) = found else { bail!("node {node} is not in {group}") };
     // Stores of other groups are locked, so that they cannot be taken twice.
     let mut others = Others::of(host);
+    others.groups.extend(view.groups.iter().map(|view| view.name.to_owned()));
+    let found = view.groups.iter().zip(guards).find(|(view, _)| view.name == group);
+    let Some((view, (_, guard))) = found else { bail!("node {node} is not in {group}") };
     others.take_all(view, node);
     plan((view, guard), node, state, &others)
 }

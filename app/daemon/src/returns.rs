@@ -83,7 +83,7 @@ async fn try_to_return(daemon: Arc<Daemon>, (group, volume, number, path): Name)
     let how = Adding::Returning(number);
     match daemon.add_one((&group, &volume), Path::new(&path), how).await {
         Ok(()) => {
-            tracing::info!(group, volume, member = path, "helio returns this member by minicopy");
+            tracing::info!(group, volume, member = path, "helio returns this member");
         }
         Err(ApiError { error, hint, .. }) => {
             tracing::info!(

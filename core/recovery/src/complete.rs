@@ -156,14 +156,17 @@ impl<'a> Side<'a> {
     }
 }
 
-/// What an operator does about two nodes of which one must be discarded, if not both copies are complete. It never discards the last
-/// complete one. None if both are, or both are suspect: then the operator chooses.
+/// What an operator does about two nodes of which one must be discarded, if one copy is known to be worse. It never discards the last
+/// complete one. None if both are complete, both are suspect, or something failed on a node: a fault alone makes no copy worse, and
+/// the operator chooses.
 #[must_use]
 pub fn only_choice(group: &str, sides: [Side<'_>; 2]) -> Option<String> {
     let [a, b] = sides;
     let (kept, lost) = match sides.map(|side| side.copy.is_complete()) {
         [true, true] => return None,
         _ if are_suspect(sides.map(|side| side.copy)) => return None,
+        [true, false] if b.copy == Completeness::Failed => return None,
+        [false, true] if a.copy == Completeness::Failed => return None,
         [true, false] => (a, b),
         [false, true] => (b, a),
         [false, false] => {
@@ -228,10 +231,13 @@ mod tests {
                 let discards = |node: &str| {
                     text.contains(&format!("`helio resolve db --discard {node}` on {node}"))
                 };
-                let chooses = a.is_complete() && b.is_complete() || are_suspect([a, b]);
+                let may_be =
+                    |copy: Completeness| copy.is_complete() || copy == Completeness::Failed;
+                let one = a.is_complete() || b.is_complete();
+                let chooses = one && may_be(a) && may_be(b) || are_suspect([a, b]);
                 assert_eq!(says.is_none(), chooses, "{a:?} {b:?}");
-                assert_eq!(discards("paris"), b.is_complete() && !a.is_complete(), "{a:?} {b:?}");
-                assert_eq!(discards("lyon"), a.is_complete() && !b.is_complete(), "{a:?} {b:?}");
+                assert_eq!(discards("paris"), b.is_complete() && !may_be(a), "{a:?} {b:?}");
+                assert_eq!(discards("lyon"), a.is_complete() && !may_be(b), "{a:?} {b:?}");
                 let one = discards("paris") || discards("lyon");
                 assert_eq!(text.contains("helio demote"), role == Role::Primary && one, "{text}");
                 let faults = helio_units::form::faults("x failed: y", says.as_deref(), true);

@@ -151,6 +151,8 @@ impl Group {
         }
         let owed = owed.into_iter().filter_map(|(leg, epoch)| Some((leg, epoch?)));
         self.stamps.owed.extend(owed);
+        let Stamps { owed, without, .. } = &mut self.stamps;
+        without.retain(|leg| !owed.contains_key(leg));
         self.keep_epochs(epochs, now, driver);
     }
 
