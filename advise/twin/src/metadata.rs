@@ -324,7 +324,8 @@ impl Metadata {
     }
 
     /// How often the file was durably changed.
-    pub(crate) fn sequence(&self) -> u64 {
+    #[must_use]
+    pub fn sequence(&self) -> u64 {
         self.ledger.as_ref().map_or(0, Ledger::sequence)
     }
 

@@ -16,7 +16,7 @@ use core::time::Duration;
 use helio_engine::{Command, Leg, SetOp};
 use helio_stack::{Duty, SetStatus};
 use helio_twin::{Cluster, Disk, Happening, Node, Side, StoreVerb};
-use helio_units::{Bytes, Moment, VolumeIndex};
+use helio_units::{Bytes, Generation, Moment, VolumeIndex};
 use std::collections::BTreeMap;
 
 /// What the coverage report calls what happens to sets.
@@ -162,6 +162,38 @@ struct Seen {
     by_bitmap: bool,
 }
 
+/// How old the metadata file of a node is.
+///
+/// ```text
+/// Current ──an old one is put beside disks that went on──▶ Old { told: true }
+///    ╰─────────an old one is found there───────────▶ Old { told: false }   nothing tells the node
+/// Old ──the node has recorded it; or the peer, which is to tell it, counts from that file on──▶ Current
+/// ```
+/// The members of a node whose file is old are not judged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Age {
+    #[default]
+    Current,
+    /// `told`: its peer has a later one on record.
+    Old { told: bool },
+}
+
+impl Age {
+    /// After a step, with how old the file says that it is, and how old the peer's record says that it was.
+    fn behind(self, side: Side, cluster: &Cluster) -> Self {
+        let (node, peer) = (cluster.node(side), cluster.node(side.other()).metadata.says());
+        let Self::Old { told } = self else { return self };
+        // One that gave its own copy up has forgotten its peer, too.
+        let told =
+            told && peer.as_ref().is_some_and(|peer| peer.lineage.generation != Generation::NONE);
+        let Some(engine) = node.engine.as_ref() else { return Self::Old { told } };
+        let reported = node.superblock().and_then(|record| record.reported);
+        let age = node.metadata.sequence().min(reported.unwrap_or(u64::MAX));
+        let forgot = told && peer.is_some_and(|peer| peer.remembers <= age);
+        if forgot || engine.view().doubted_members() { Self::Current } else { Self::Old { told } }
+    }
+}
+
 /// Looks at the sets of both nodes.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
@@ -169,9 +201,7 @@ pub(crate) struct Watch {
     unmerged: BTreeMap<(Side, VolumeIndex), bool>,
     /// Until then the members of a node are not compared again.
     judged: [Moment; 2],
-    /// A node's metadata file is an old one, put beside disks that went on: its members are not judged until the node has recorded
-    /// that. If its peer has no later file on record, nothing tells the node.
-    old: [bool; 2],
+    old: [Age; 2],
 }
 
 impl Watch {
@@ -185,11 +215,14 @@ impl Watch {
         for happening in journal {
             match happening {
                 Happening::Died { side, .. } | Happening::Started { side } => self.forget(*side),
-                Happening::Restored { side, alone: true } | Happening::MetadataFound { side } => {
-                    self.old[side.index()] = true;
+                Happening::Restored { side, alone: true } => {
+                    self.old[side.index()] = Age::Old { told: true };
+                }
+                Happening::MetadataFound { side } => {
+                    self.old[side.index()] = Age::Old { told: false };
                 }
                 Happening::MetadataLost { side } | Happening::Discarded { side } => {
-                    self.old[side.index()] = false;
+                    self.old[side.index()] = Age::Current;
                 }
                 _ => {}
             }
@@ -198,12 +231,12 @@ impl Watch {
         let died = |side: &Side| {
             journal.iter().any(|it| matches!(it, Happening::Died { side: of, .. } if of == side))
         };
-        for side in Side::BOTH.into_iter().filter(died).filter(|side| !self.old[side.index()]) {
+        let current = |side: &Side| self.old[side.index()] == Age::Current;
+        for side in Side::BOTH.into_iter().filter(died).filter(current) {
             judge_records(side, cluster.node(side))?;
         }
         for side in Side::BOTH {
-            let engine = cluster.node(side).engine.as_ref();
-            self.old[side.index()] &= !engine.is_some_and(|it| it.view().doubted_members());
+            self.old[side.index()] = self.old[side.index()].behind(side, cluster);
             self.look(side, cluster, coverage);
         }
         for side in Side::BOTH {
@@ -219,7 +252,7 @@ impl Watch {
     /// While nothing is under way on the disks of a node, every member that is full reads as the first one, but where members wait to be
     /// merged.
     pub(crate) fn judge(&self, side: Side, node: &Node) -> Result<(), Violation> {
-        if self.old[side.index()] {
+        if self.old[side.index()] != Age::Current {
             return Ok(());
         }
         for leg in node.legs() {

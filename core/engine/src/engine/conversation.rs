@@ -52,6 +52,7 @@ impl Engine {
         self.resync.update_mut().await_nothing();
         // Nobody can be sure what the peer records of this node.
         self.record.keeping_mut().invalid_mut().conversation_ended();
+        self.record.keeping_mut().ages_mut().not_taken_up();
         self.local.uncover(false);
         if let Some(follower) = self.standing.follower_mut() {
             follower.disconnected(&mut self.turn);

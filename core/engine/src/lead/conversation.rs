@@ -6,6 +6,7 @@ use crate::local::Local;
 use crate::peer::link::Session;
 use crate::peer::permit::Permit;
 use crate::record::Record;
+use crate::record::save::Goal;
 use crate::stream::line::Entry;
 use crate::turn::Turn;
 use alloc::string::String;
@@ -53,7 +54,11 @@ impl Primary {
             let recorded = began.map(|h| h.metadata + 1);
             record.keeping_mut().ages_mut().hear(recorded.unwrap_or_default());
         }
-        if self.acknowledged(ack, local, permit, turn)? {
+        let moved = self.acknowledged(ack, local, permit, turn)?;
+        if self.target.has_taken_up() && record.keeping_mut().ages_mut().taken_up() {
+            record.want(Goal::Remember);
+        }
+        if moved {
             session.progressed(turn.now());
         }
         Ok(())

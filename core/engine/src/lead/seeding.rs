@@ -63,7 +63,7 @@ impl Primary {
         self.end_pause();
         self.forgive();
         if let Some(blank) = session.peer().filter(|hello| is_blank(hello)) {
-            record.keeping_mut().ages_mut().begin_again(blank.metadata);
+            record.keeping_mut().ages_mut().begin_again_when_taken_up(blank.metadata);
         }
         self.copy_everything(resync.update_mut(), record, local, permit, turn);
         String::from("the seed is cancelled: everything is copied when the peer is connected")

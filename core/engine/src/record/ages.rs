@@ -15,6 +15,9 @@ pub(crate) struct Ages {
     report: Report,
     /// The highest such count of the peer that was ever heard of.
     heard: u64,
+    /// What counts in its place once the peer has taken up the stream that brings it everything: until then it may be killed, and
+    /// come back as it was, without a record of its own that it is old.
+    anew: Option<u64>,
     /// When that was recorded last.
     remembered_at: Option<Moment>,
 }
@@ -52,7 +55,7 @@ impl Ages {
             found: reported.map_or(sequence, |found| found.min(sequence)),
             recorded: reported.is_some(),
         };
-        Self { sequence, report, heard, remembered_at: None }
+        Self { sequence, report, heard, anew: None, remembered_at: None }
     }
 
     /// The age that this node reports.
@@ -108,17 +111,35 @@ impl Ages {
     /// The peer's metadata has that count.
     pub(crate) fn hear(&mut self, metadata: u64) {
         self.heard = self.heard.max(metadata);
+        self.anew = self.anew.map(|anew| anew.max(metadata));
     }
 
     /// From here on its count begins again.
     pub(crate) fn begin_again(&mut self, metadata: u64) {
-        self.heard = metadata;
+        (self.heard, self.anew) = (metadata, None);
+    }
+
+    /// Its count begins again once it has taken up the stream that is begun for it.
+    pub(crate) const fn begin_again_when_taken_up(&mut self, metadata: u64) {
+        self.anew = Some(metadata);
+    }
+
+    /// It has taken up the stream that flows: what it found of itself then is durable there. Returns whether its count begins again.
+    pub(crate) fn taken_up(&mut self) -> bool {
+        let anew = self.anew.take();
+        self.heard = anew.unwrap_or(self.heard);
+        anew.is_some()
+    }
+
+    /// The connection ended before that.
+    pub(crate) const fn not_taken_up(&mut self) {
+        self.anew = None;
     }
 
     /// Whether a superblock is due: the peer reported a later age than is recorded, or the field `reported` is to be cleared.
     pub(crate) fn are_due(&self, recorded: u64, now: Moment) -> bool {
         let due = self.remembered_at.is_none_or(|at| now >= at + REMEMBER_EVERY);
-        due && (self.heard > recorded || matches!(self.report, Report::Agreed { .. }))
+        due && (self.heard != recorded || matches!(self.report, Report::Agreed { .. }))
     }
 
     /// What was heard is being recorded.

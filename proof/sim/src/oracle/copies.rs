@@ -5,7 +5,7 @@ use super::Oracle;
 use super::history::Image;
 use crate::promise::{Promise, Violation, hold};
 use helio_engine::Operation;
-use helio_stack::{CopyNumber, KeptCopy};
+use helio_stack::{CopyClass, CopyNumber, KeptCopy};
 use helio_twin::{Cluster, Happening, Place, Side};
 use helio_units::VolumeIndex;
 use std::collections::BTreeMap;
@@ -137,7 +137,14 @@ impl Oracle {
 
     fn judge_seen_copies(&mut self, cluster: &Cluster, side: Side) -> Result<(), Violation> {
         let mut seen = core::mem::take(&mut self.named[side.index()].seen);
-        seen.retain(|number, _| cluster.node(side).before.held(*number).is_some());
+        let node = cluster.node(side);
+        // What the record says to be over is in the file until the process that starts has dropped it, and nothing is preserved for it.
+        let all = CopyNumber(u64::MAX);
+        let over = node.metadata.says().map_or(all, |record| record.copies_over(all));
+        seen.retain(|number, (copy, _)| {
+            let is_over = copy.class == CopyClass::Expendable && *number <= over;
+            !is_over && node.before.held(*number).is_some()
+        });
         for (number, (copy, image)) in &seen {
             let Some(now) = self.given(cluster, side, *number) else { continue };
             let changed = places(image).find(|(place, stamp)| {

@@ -549,3 +549,32 @@ fn a_blank_copy_is_not_the_complete_one_that_an_incomplete_one_needs() {
     desk.meet(Hello { consistent: false, ..hello(generation(2), true) });
     assert!(!desk.engine.view().peer_is_complete());
 }
+
+/// Whether it counts the changes of a peer's older file anew tells whether that file may be trusted the next time.
+#[test]
+fn a_target_that_was_rolled_back_is_so_until_it_has_taken_up_the_stream_that_brings_everything() {
+    let mut desk = Desk::replicating(Mode::Async);
+    let (token, flushing, waits, short) = (1, false, false, false);
+    desk.hear(Message::Pong { token, flushing, waits, short, metadata: 40 });
+    let lineage = desk.lineage_now();
+    let old = |metadata, at, consistent| Hello {
+        metadata,
+        head: Sequence(at),
+        received: Sequence(at),
+        durable: Sequence(at),
+        ..hello(lineage.clone(), consistent)
+    };
+    for _ in 0..2 {
+        desk.lose_link();
+        desk.meet(old(9, 3, true));
+        assert_eq!(row(&desk), Some("target-rolled-back"), "nothing was heard of it in between");
+        desk.store_all();
+    }
+    let at = desk.last_start().from.0 - 1;
+    desk.hear(ack(at, at));
+    desk.save_all();
+    assert_eq!(desk.engine.record.superblock().remembers, 9);
+    desk.lose_link();
+    desk.meet(old(10, at, false));
+    assert_ne!(row(&desk), Some("target-rolled-back"));
+}

@@ -68,11 +68,27 @@ impl Desk {
         let status = |volume: VolumeIndex| {
             let asked = self.merges.contains(&volume);
             let set = self.stack.set_status(volume).filter(|_| asked);
-            set.filter(|set| set.merge == MergeRecord::Durable).map_or(0, |set| set.unmerged.0)
+            let set = set.filter(|set| set.merge == MergeRecord::Durable);
+            set.map_or(0, |set| set.unmerged.0.saturating_sub(self.left_with_removed(volume)))
         };
         let to_merge: Vec<u64> = self.volumes().map(status).collect();
         self.merges.retain(|volume| to_merge[usize::from(volume.0)] > 0);
         to_merge
+    }
+
+    /// Bytes in regions of which only members that were removed have a bit on record. What a process before had merged stays unmerged for
+    /// this one if the bit of one member was not cleared in time; with that member the bit is gone, too.
+    fn left_with_removed(&self, volume: VolumeIndex) -> u64 {
+        let legs = |full: bool| {
+            let members = (0..self.disks.len()).map(|n| MemberIndex(n as u8));
+            let legs = members.map(move |member| Leg { volume, member });
+            legs.filter(move |leg| self.ledger.is_full(*leg) == full)
+        };
+        let size = self.sizes[usize::from(volume.0)].0;
+        let places = (0..size).step_by(self.region.0 as usize).map(|at| (at / BLOCK) as usize);
+        let has = |full: bool, block: usize| legs(full).any(|leg| self.has_bit(leg, block));
+        let left = places.filter(|block| has(false, *block) && !has(true, *block)).count();
+        self.region.0 * left as u64
     }
 
     /// A process starts behind another one, which had that to merge.
