@@ -26,6 +26,7 @@ impl Stage<'_> {
         }
         let Some(side) = self.settle_for_verify()? else { return Ok(()) };
         self.rot(side.other());
+        self.break_meanwhile();
         let status = self.verify(side, false)?;
         let found = blocks(&status);
         hold(found == self.oracle.rotten && status.beyond == 0, Promise::FindsRot, || {
@@ -63,12 +64,7 @@ impl Stage<'_> {
     pub(super) fn find_lies(&mut self) -> Result<(), Violation> {
         let Some(side) = self.settle_for_verify()? else { return Ok(()) };
         let differs = self.differing();
-        // The connection breaks meanwhile: what was asked and not answered is asked again.
-        for _ in 0..self.driver.dice.below(4) {
-            let (least, most) = (Duration::from_millis(1), Duration::from_secs(1));
-            let when = self.cluster.now() + span(&mut self.driver.dice, least, most);
-            self.driver.at(when, Act::Break(Fault::Cut(Breakage::Reset)));
-        }
+        self.break_meanwhile();
         let status = self.verify(side, false)?;
         let found = blocks(&status);
         let all = status.beyond > 0 || found == differs;
@@ -78,6 +74,17 @@ impl Stage<'_> {
         self.counts.rotten += differs.len() as u64;
         self.verify(side, true)?;
         self.advance_until(|stage| stage.same_images() && stage.is_settled())
+    }
+
+    /// The connection breaks while a verify that is about to begin waits for the peer: what was asked and not answered is asked again.
+    fn break_meanwhile(&mut self) {
+        for most in [Duration::from_millis(20), Duration::from_secs(1)] {
+            for _ in 0..self.driver.dice.below(3) {
+                let least = Duration::from_micros(100);
+                let when = self.cluster.now() + span(&mut self.driver.dice, least, most);
+                self.driver.at(when, Act::Break(Fault::Cut(Breakage::Reset)));
+            }
+        }
     }
 
     /// Where the images differ.
