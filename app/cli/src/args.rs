@@ -43,7 +43,8 @@ pub use lab::{
 };
 pub use line::{Course, Line, Relay, Wan};
 pub use nouns::{
-    Comparison, Debug, Key, Lab, Member, MemberAt, Metadata, OfMember, Queue, Seed, Verify,
+    Comparison, Debug, Key, Lab, Member, MemberAt, Metadata, NewName, OfMember, Queue, Rename,
+    Seed, Verify,
 };
 pub(crate) use old::positional;
 pub use plan::{Calculator, MarksPlan, PlanVerb, QueuePlan, Window};

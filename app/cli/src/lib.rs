@@ -27,6 +27,7 @@ mod plan;
 mod progress;
 mod queue;
 mod quickstart;
+mod rename;
 mod render;
 mod request;
 mod roles;
@@ -111,6 +112,7 @@ fn run(verb: Verb, at: &At) -> Result<ExitCode> {
         Verb::Adopt(wish) => adopt::adopt(at, wish),
         Verb::Inspect { group, json } => metadata::inspect(&group, &at.state, json),
         Verb::Metadata { verb } => of_metadata(verb, at),
+        Verb::Rename { verb } => rename::run(verb, &at.state),
         Verb::Key { verb: Key::New { out, json } } => key::new(out, &at.state, json),
         Verb::Key { verb: Key::Show { file, json } } => key::show(file, &at.state, json),
         Verb::Completions { shell } => manual::completions(shell),

@@ -20,6 +20,11 @@ pub(crate) fn name(bytes: &[u8]) -> u128 {
     XxHash3_128::oneshot(bytes).max(1)
 }
 
+/// What stands for the name of a volume in a record; never zero.
+pub(crate) fn volume(volume: &str) -> u64 {
+    (name(volume.as_bytes()) as u64).max(1)
+}
+
 fn one(bytes: &[u8]) -> Digest {
     XxHash3_128::oneshot(bytes).to_be_bytes()
 }

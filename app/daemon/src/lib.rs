@@ -37,7 +37,7 @@ mod trace;
 mod trust;
 mod verified;
 
-pub use open::{Created, Creation, create, with_restore};
+pub use open::{Created, Creation, Name, Renaming, create, rename, with_restore};
 pub use platform::Platform;
 pub use trust::KEY_FILE;
 

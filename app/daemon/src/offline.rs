@@ -122,11 +122,12 @@ pub(crate) fn settle(ledger: &mut Ledger, file: &File) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Records that this file counts, and another one of the group does not. `found` is what the file records until then.
+/// Records that this file, which has this owner's mark, counts, and another one of the group does not. `found` is what the file
+/// records until then.
 ///
 /// # Errors
 /// The file cannot be written.
-pub fn count_alone(file: &File, found: FileRecord, owner: (&str, &str)) -> std::io::Result<()> {
+pub fn count_alone(file: &File, found: FileRecord, owner: u32) -> std::io::Result<()> {
     if found.standing == Standing::Alone {
         return Ok(());
     }

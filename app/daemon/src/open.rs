@@ -13,6 +13,7 @@ mod members;
 pub(crate) mod metadata;
 mod mirror;
 mod owners;
+mod rename;
 mod seats;
 mod state;
 mod suspect;
@@ -39,6 +40,7 @@ use members::Seated;
 pub(crate) use mirror::Places;
 use mirror::Sides;
 use owners::Members;
+pub use rename::{Name, Renaming, rename};
 use seats::Named;
 pub(crate) use seats::{same, untold};
 pub(crate) use state::StateDir;
@@ -400,7 +402,7 @@ impl Others {
         self.other_users.host()
     }
 
-    fn members<'a>(&'a self, view: &GroupView<'a>, node: &str) -> Members<'a> {
+    fn members<'a>(&'a self, view: &GroupView<'a>, node: &'a str) -> Members<'a> {
         Members::of(self.host(), view, node, &self.groups)
     }
 
@@ -515,7 +517,9 @@ impl ReadMetadata {
         for repaired in repaired.iter().chain(&found.repaired) {
             tracing::warn!(group = %engine.group, file = %shown, "{repaired}");
         }
-        let Found { superblock, hot, marks, .. } = found;
+        let Found { mut superblock, hot, marks, .. } = found;
+        // Metadata of an earlier build has none.
+        superblock.names = engine.names.iter().map(|name| digest::volume(name)).collect();
         if superblock.hot_slots != engine.hot_extents {
             let (file, wanted) = (superblock.hot_slots, engine.hot_extents);
             tracing::warn!(group = %engine.group, "hot-extents = {wanted} takes effect with new metadata; {file} stays in effect");

@@ -116,6 +116,27 @@ pub(crate) fn load(host: &Host, path: &Path) -> Record {
     durable::load(host, path, "the results of verifies").unwrap_or_default()
 }
 
+/// Whether a record has something of a volume.
+pub(crate) fn names(host: &Host, path: &Path, volume: &str) -> bool {
+    host.exists(path) && load(host, path).volumes.contains_key(volume)
+}
+
+/// Gives a volume another name in a record.
+///
+/// # Errors
+/// The file system refuses.
+pub(crate) fn rename(host: &Host, path: &Path, (old, new): (&str, &str)) -> std::io::Result<()> {
+    let mut record = load(host, path);
+    if let Some(volume) = record.volumes.remove(old) {
+        record.volumes.insert(new.to_owned(), volume);
+    }
+    let run = record.run.as_mut().and_then(|run| run.volume.as_mut());
+    if let Some(volume) = run.filter(|volume| *volume == old) {
+        new.clone_into(volume);
+    }
+    durable::keep(host, path, &record)
+}
+
 /// Keeps the newest record on disk, until there will be none. A file that is written a little late costs a verify that
 /// much of its place.
 pub(crate) async fn keep_up(host: Host, path: PathBuf, mut records: watch::Receiver<Record>) {

@@ -158,7 +158,7 @@ pub fn describe<F: MetadataFile + ?Sized>(file: &F, checksum: Checksum) -> Descr
         found.pairs.push(line);
         if let Some((version, superblock)) = superblock {
             let layout = Layout::of(&superblock);
-            let owner = page::owner(&superblock.group, &superblock.node, checksum);
+            let owner = superblock.owner(checksum);
             let directory = match version {
                 VERSION => Directory::standing(&layout),
                 _ => Directory::before(&layout),

@@ -87,6 +87,10 @@ impl LedgerError {
                  with this build: move the file away and `helio metadata create {group} --node {node}`, likewise on the \
                  peer, and promote the node that was primary"
             ),
+            Self::Owner { found: Some(found), .. } => {
+                let renamed = renamed((&found.0, &found.1), (group, node));
+                format!("{renamed}. If not: give this daemon the --state it was made with")
+            }
             Self::Owner { .. } => String::from("give this daemon the --state it was made with"),
             Self::Truncated { .. }
             | Self::Directory
@@ -100,6 +104,21 @@ impl LedgerError {
                 )
             }
         }
+    }
+}
+
+/// What to do if the configuration gives a group or a node another name than the metadata has. For hints.
+#[must_use]
+pub fn renamed(found: (&str, &str), (group, node): (&str, &str)) -> String {
+    let of_group = format!("`helio rename group {} {group} --node {node}`", found.0);
+    let of_node = format!("`helio rename node {} {node}`", found.1);
+    match (found.0 == group, found.1 == node) {
+        (false, true) => format!("if group {} was renamed to {group}: {of_group}", found.0),
+        (true, _) => format!("if node {} was renamed to {node}: {of_node}", found.1),
+        (false, false) => format!(
+            "if group {} was renamed to {group}, and node {} to {node}: {of_group}, then {of_node}",
+            found.0, found.1
+        ),
     }
 }
 

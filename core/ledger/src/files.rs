@@ -160,10 +160,9 @@ const fn offset(copy: u64) -> u64 {
     FILES_AT as u64 * PAIR_BYTES as u64 + copy * PAGE_BYTES as u64
 }
 
-/// The page of a record, which is written at [`record_places`], copy A first.
+/// The page of a record in a file with this owner's mark, which is written at [`record_places`], copy A first.
 #[must_use]
-pub fn record_page(record: FileRecord, (group, node): (&str, &str), checksum: Checksum) -> Vec<u8> {
-    let owner = page::owner(group, node, checksum);
+pub fn record_page(record: FileRecord, owner: u32, checksum: Checksum) -> Vec<u8> {
     let header = Header { place: Place::fixed(Kind::Files, 0), owner, sequence: record.epoch };
     page::encode(&header, &files::encode(record), checksum)
 }
@@ -210,7 +209,7 @@ pub fn join<F: WritableFile>(
     counts: &mut F,
     other: &mut F,
     epoch: u64,
-    owner: (&str, &str),
+    owner: u32,
     checksum: Checksum,
 ) -> Result<(FileRecord, Joined<F::Error>), F::Error> {
     let page = |standing, epoch| record_page(FileRecord { standing, epoch }, owner, checksum);

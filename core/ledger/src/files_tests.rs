@@ -3,7 +3,7 @@ use super::*;
 use crate::layout::Layout;
 use crate::ledger::{Change, Ledger};
 use crate::open::Opened;
-use crate::paper::{CHECKSUM, OWNER, Paper, superblock};
+use crate::paper::{CHECKSUM, OWNER, Paper, mark, superblock};
 use alloc::boxed::Box;
 use alloc::vec;
 
@@ -131,7 +131,7 @@ fn disk(head: u64, record: FileRecord) -> Disk {
     }
     let mut live = paper.bytes().to_vec();
     if record != FileRecord::SINGLE {
-        let page = record_page(record, OWNER, CHECKSUM);
+        let page = record_page(record, mark(), CHECKSUM);
         for place in record_places() {
             live[place as usize..][..PAGE_BYTES].copy_from_slice(&page);
         }
@@ -165,7 +165,7 @@ fn run(disks: &[Disk; 2], left: usize, fails: Option<usize>) -> ([Disk; 2], End)
     let [one, two] = disks.clone();
     let mut counts = Part { disk: one, left: &count, fails: fails == Some(0) };
     let mut other = Part { disk: two, left: &count, fails: fails == Some(1) };
-    let end = join(&mut counts, &mut other, 4, OWNER, CHECKSUM);
+    let end = join(&mut counts, &mut other, 4, mark(), CHECKSUM);
     ([counts.disk, other.disk], end)
 }
 
@@ -228,7 +228,7 @@ fn cut(disks: &[Disk; 2], left: usize) -> ([Disk; 2], bool) {
     let [one, two] = disks.clone();
     let mut counts = Part { disk: one, left: &count, fails: true };
     let mut other = Part { disk: two, left: &count, fails: true };
-    let done = join(&mut counts, &mut other, 4, OWNER, CHECKSUM).is_ok();
+    let done = join(&mut counts, &mut other, 4, mark(), CHECKSUM).is_ok();
     ([counts.disk, other.disk], done)
 }
 

@@ -23,6 +23,7 @@
 //! opened again.
 
 use crate::directory::{DIRECTORY_AT, Directory, MAPS_AT, MEMBERS_AT};
+use crate::files::record_page;
 use crate::hot::Hot;
 use crate::layout::Layout;
 use crate::members::Members;
@@ -35,6 +36,7 @@ use alloc::vec::Vec;
 use core::mem;
 use helio_format::directory::{self, MapOwner};
 use helio_format::epochs::Epochs;
+use helio_format::files::FileRecord;
 use helio_format::members::VolumeEntries;
 use helio_format::page::{self, Header, Kind, PAGE_BYTES, PAIR_BYTES, Place, Words};
 use helio_format::superblock::Superblock;
@@ -233,6 +235,16 @@ impl Ledger {
     #[must_use]
     pub fn fresh(layout: Layout, (group, node): (&str, &str), checksum: Checksum) -> Self {
         let owner = page::owner(group, node, checksum);
+        Self::of(layout, (group, node), owner, checksum)
+    }
+
+    /// With this owner's mark on its pages.
+    pub(crate) fn of(
+        layout: Layout,
+        (group, node): (&str, &str),
+        owner: u32,
+        checksum: Checksum,
+    ) -> Self {
         Self {
             whose: Whose { group: group.into(), node: node.into(), owner, checksum },
             stage: Stage::Idle,
@@ -252,6 +264,22 @@ impl Ledger {
     #[must_use]
     pub fn layout(&self) -> &Layout {
         &self.layout
+    }
+
+    /// The owner's mark on its pages.
+    #[must_use]
+    pub const fn owner(&self) -> u32 {
+        self.whose.owner
+    }
+
+    /// The page of a record of this file; see [`record_page`].
+    pub(crate) fn record_page(&self, record: FileRecord) -> Vec<u8> {
+        record_page(record, self.whose.owner, self.whose.checksum)
+    }
+
+    /// Gives the group or the node another name: the next superblock has it. Its pages keep their mark.
+    pub fn rename(&mut self, (group, node): (&str, &str)) {
+        (self.whose.group, self.whose.node) = (group.into(), node.into());
     }
 
     /// The *metadata sequence*: the highest one that is durable. It never goes back, unless the file was.

@@ -40,7 +40,7 @@ pub use before::{
     RollbackStanding,
 };
 pub use describe::{Content, CopyState, Description, PairLine, PairState, describe, fields};
-pub use error::{LedgerError, PageName};
+pub use error::{LedgerError, PageName, renamed};
 pub use helio_format::directory::MapOwner;
 pub use helio_format::hot::{EXTENT_BYTES, SLOTS_PER_PAGE};
 pub use helio_format::marks::REGIONS_PER_PAGE;

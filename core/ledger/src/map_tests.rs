@@ -285,6 +285,7 @@ fn there_is_room_for_six_members_of_sixty_four_volumes() {
     record.sizes = vec![1 << 20; 64];
     (record.verified, record.differed) = (vec![0; 64], vec![0; 64]);
     (record.members, record.blocks) = (vec![0; 64], vec![0; 64]);
+    record.names = vec![0; 64];
     let layout = Layout::of(&record);
     let mut paper = Paper::new(layout.bytes());
     let mut ledger = Ledger::fresh(layout, OWNER, CHECKSUM);

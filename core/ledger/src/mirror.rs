@@ -9,12 +9,10 @@
 //! held back until the other file durably records that it counts alone ([`crate::files`]); only then are changes reported as kept.
 //! If the last file fails, the ledger is poisoned.
 
-use crate::files::{record_page, record_places};
+use crate::files::record_places;
 use crate::ledger::{Change, Kept, Ledger, MetadataEffect};
 use alloc::collections::VecDeque;
-use alloc::string::String;
 use alloc::vec::Vec;
-use helio_format::Checksum;
 use helio_format::files::{FileRecord, Standing};
 
 /// What an operation is part of, and on which file (0 or 1) it is done.
@@ -75,23 +73,19 @@ pub struct Mirror {
     ledger: Ledger,
     files: Files,
     batch: Option<Batch>,
-    /// Group and node.
-    owner: (String, String),
-    checksum: Checksum,
 }
 
 impl Mirror {
     /// Over one file that counts (0 or 1); another one, if there is one, does not count, and the file says so.
     #[must_use]
-    pub fn one(ledger: Ledger, file: usize, owner: (&str, &str), checksum: Checksum) -> Self {
-        let owner = (owner.0.into(), owner.1.into());
-        Self { ledger, files: Files::One(file), batch: None, owner, checksum }
+    pub const fn one(ledger: Ledger, file: usize) -> Self {
+        Self { ledger, files: Files::One(file), batch: None }
     }
 
     /// Over two files that say the same, and both record this epoch.
     #[must_use]
-    pub fn two(ledger: Ledger, epoch: u64, owner: (&str, &str), checksum: Checksum) -> Self {
-        Self { files: Files::Both { epoch }, ..Self::one(ledger, 0, owner, checksum) }
+    pub const fn two(ledger: Ledger, epoch: u64) -> Self {
+        Self { ledger, files: Files::Both { epoch }, batch: None }
     }
 
     /// The ledger.
@@ -171,7 +165,7 @@ impl Mirror {
             return;
         };
         let record = FileRecord { standing: Standing::Alone, epoch: epoch + 1 };
-        let bytes = record_page(record, (&self.owner.0, &self.owner.1), self.checksum);
+        let bytes = self.ledger.record_page(record);
         let [a, b] = record_places();
         let write = |offset| MetadataEffect::Write { offset, bytes: bytes.clone() };
         let steps = [write(a), MetadataEffect::Flush, write(b), MetadataEffect::Flush].into();

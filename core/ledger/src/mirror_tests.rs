@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::*;
-use crate::files::{Choice, Seen, choose, record};
+use crate::files::{Choice, Seen, choose, record, record_page};
 use crate::layout::Layout;
 use crate::open::Opened;
-use crate::paper::{CHECKSUM, Dice, OWNER, Paper, superblock};
+use crate::paper::{CHECKSUM, Dice, OWNER, Paper, mark, superblock};
 use alloc::boxed::Box;
 use alloc::vec;
 use helio_format::page::PAGE_BYTES;
@@ -48,11 +48,11 @@ impl Node {
         paper.settle(&mut ledger);
         let both = FileRecord { standing: Standing::Both, epoch: 2 };
         for place in record_places() {
-            paper.overwrite(place as usize, &record_page(both, OWNER, CHECKSUM));
+            paper.overwrite(place as usize, &record_page(both, mark(), CHECKSUM));
         }
         let bytes = paper.bytes().to_vec();
         Self {
-            mirror: Mirror::two(ledger, 2, OWNER, CHECKSUM),
+            mirror: Mirror::two(ledger, 2),
             live: [bytes.clone(), bytes.clone()],
             durable: [bytes.clone(), bytes],
             under_way: Vec::new(),
@@ -195,7 +195,7 @@ fn one_file_is_written_as_by_its_ledger_alone() {
     let layout = Layout::of(&superblock(1));
     node.live = [0, 1].map(|_| vec![0; layout.bytes() as usize]);
     let fresh = Ledger::fresh(layout, OWNER, CHECKSUM);
-    node.mirror = Mirror::one(fresh, 0, OWNER, CHECKSUM);
+    node.mirror = Mirror::one(fresh, 0);
     node.keep(1);
     while !node.under_way.is_empty() {
         assert!(node.under_way.iter().all(|effect| effect.task == Task::Batch(0)));

@@ -141,14 +141,15 @@ impl Ledger {
         if file.length() == 0 {
             return Ok(Opened::Fresh);
         }
-        let reader = Reader { file, owner: page::owner(group, node, checksum), checksum };
+        let mut reader = Reader { file, owner: page::owner(group, node, checksum), checksum };
         reader.long_enough(PAIR_BYTES as u64)?;
         let version = reader.version();
+        reader.owner = reader.first_mark(group, node).unwrap_or(reader.owner);
         let Some((superblock, first)) = reader.superblock(version, group, node)? else {
             return Ok(Opened::Fresh);
         };
         let layout = Layout::of(&superblock);
-        let mut ledger = Self::fresh(layout.clone(), (group, node), checksum);
+        let mut ledger = Self::of(layout.clone(), (group, node), reader.owner, checksum);
         let mut found = Found::nothing(superblock);
         if version == VERSION_BEFORE {
             return older(&reader, ledger, found, first);
@@ -294,6 +295,22 @@ impl<F: MetadataFile + ?Sized> Reader<'_, F> {
             header.map(|(header, _)| header.place.version)
         };
         version(0).or_else(|| version(1)).unwrap_or(VERSION)
+    }
+
+    /// The mark of the pages of a file that was begun under other names, if a copy of its superblock is of these names.
+    fn first_mark(&self, group: &str, node: &str) -> Option<u32> {
+        [0, PAGE_BYTES as u64].into_iter().find_map(|offset| {
+            let mut page = [0; PAGE_BYTES];
+            let (_, body) = self
+                .file
+                .page(offset, &mut page)
+                .then(|| page::decode(&page, self.checksum))?
+                .ok()?;
+            let found = Superblock::decode(body).ok()?;
+            found
+                .first_mark
+                .filter(|_| (found.group.as_str(), found.node.as_str()) == (group, node))
+        })
     }
 
     /// The superblock; none in a file that was never written.

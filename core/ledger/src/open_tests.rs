@@ -52,6 +52,40 @@ fn what_was_kept_is_found() {
     assert_eq!(ledger.sequence(), 5);
 }
 
+/// The file of another name has the pages of the first one, and a crash leaves one of the two names.
+#[test]
+fn a_file_with_another_name_is_found_under_that_name_alone() {
+    let mut paper = paper();
+    let new = ("pg", "rome");
+    let renamed = superblock(2).renamed(new.0, new.1, CHECKSUM);
+    let before = paper.bytes().to_vec();
+    let (mut ledger, _) = open(&before).expect("opens");
+    ledger.rename(new);
+    assert_eq!(ledger.keep(Change::Superblock(Box::new(renamed.clone()))), None);
+    assert_eq!(paper.settle(&mut ledger), [Kept::Superblock { ok: true }]);
+    let page = PageName { kind: Kind::Superblock, index: 0, owner: None };
+    let owner = Some((String::from("pg"), String::from("rome")));
+    // Both copies of the superblock, and only the first one of them.
+    let both = paper.bytes().to_vec();
+    let mut first = both.clone();
+    first[PAGE_BYTES..PAIR_BYTES].copy_from_slice(&before[PAGE_BYTES..PAIR_BYTES]);
+    for bytes in [both.clone(), first] {
+        assert_eq!(refusal(&bytes), LedgerError::Owner { page, found: owner.clone() });
+        let Ok(Opened::Found(found)) = Ledger::open(&bytes[..], new, CHECKSUM) else {
+            panic!("it has this name")
+        };
+        assert_eq!((&found.1.superblock, &found.1.hot), (&renamed, &vec![3, 9]));
+        assert_eq!(found.1.marks.len(), 1);
+    }
+    // The write of the first one tore.
+    let mut torn = before;
+    torn[100] ^= 1;
+    assert_eq!(open(&torn).expect("it has the old name").1.superblock, superblock(1));
+    let mut damaged = both;
+    damaged[100] ^= 1;
+    assert!(matches!(Ledger::open(&damaged[..], new, CHECKSUM), Ok(Opened::Found(_))));
+}
+
 #[test]
 fn an_empty_file_is_fresh_and_so_is_one_of_zeros() {
     for length in [0, 8192, 90112] {

@@ -15,6 +15,11 @@ pub(crate) const OWNER: (&str, &str) = ("db", "paris");
 pub(crate) const PEER: MapOwner = MapOwner::Peer(0);
 pub(crate) const CHECKSUM: Checksum = slow_crc32c;
 
+/// The owner's mark.
+pub(crate) fn mark() -> u32 {
+    helio_format::page::owner(OWNER.0, OWNER.1, CHECKSUM)
+}
+
 /// 3 GiB: two hot pages, two mark pages.
 pub(crate) fn superblock(head: u64) -> Superblock {
     let mut b = Superblock::new(OWNER.0, OWNER.1, [3 << 30].into());

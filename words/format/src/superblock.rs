@@ -41,17 +41,21 @@
 //! | 3236..3244 | copies over: expendable point-in-time copies up to this number are over, whatever the before-image file lists |
 //! | 3244..3252 | rollback: the volumes hold what they are to hold only together with the point-in-time copy of this number, if the before-image file lists it as a rollback; 0 none |
 //! | 3252..3260 | rollbacks over: rollbacks up to this number have ended, or never began, whatever the before-image file lists |
-//! | 3260..4032 | zero |
+//! | 3260..3268 | first mark: 2^32 and the owner's mark that all pages have, and the before-image file; 0 if it is that of the names |
+//! | 3268..3780 | names: per volume, 8 each, a digest of its name; 0 unknown |
+//! | 3780..4032 | zero |
 //! | 4032..4096 | block sizes: per volume, 1 each, the binary logarithm of the largest block of a member so far, here or at the peer, 9 to 12; 0 unknown |
 //!
 //! A body is valid if and only if every zero, every enumerated byte and every bound in the table holds. Sizes,
-//! granularity and hot slots say where everything else in the file lies; they never change in one file.
+//! granularity and hot slots say where everything else in the file lies; they never change in one file. Nor does the owner's mark of its
+//! pages: if the group or the node gets another name, only the superblock changes, and has the mark of the first names from then on.
 
+use crate::Checksum;
 use crate::before::CopyNumber;
 use crate::cursor::{Reader, Short, Writer};
 use crate::lineage::Lineage;
 use crate::message::{VOLUMES_MAX, is_block};
-use crate::page::{BODY_BYTES, HEADER_BYTES, PAGE_BYTES, PageError};
+use crate::page::{self, BODY_BYTES, HEADER_BYTES, PAGE_BYTES, PageError};
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -81,6 +85,9 @@ const HOLD_AT: usize = MEMBERS_AT + 16 * VOLUMES_MAX;
 const SEEDING_AT: usize = HOLD_AT + 20;
 const DIFFERED_AT: usize = SEEDING_AT + 8;
 const REPAIRED_AT: usize = DIFFERED_AT + 8 * VOLUMES_MAX;
+/// What is added to a first mark, so that one of 0 is not none.
+const MARKED: u64 = 1 << 32;
+const NAMES_AT: usize = REPAIRED_AT + 72;
 const BLOCKS_AT: usize = PAGE_BYTES - VOLUMES_MAX;
 
 /// Whether the last consistent image can be brought back while an update runs.
@@ -167,6 +174,10 @@ pub struct Superblock {
     pub rollback: Option<CopyNumber>,
     /// Rollbacks up to this number have ended, or never began, whatever the before-image file lists.
     pub rollbacks_over: CopyNumber,
+    /// The owner's mark of all pages and of the before-image file, if group or node had another name when the file was begun.
+    pub first_mark: Option<u32>,
+    /// A digest of the name of each volume; 0 unknown.
+    pub names: Vec<u64>,
     /// The block size of each volume in bytes: the largest of its members so far, here and at the peer; 0 unknown.
     pub blocks: Vec<u32>,
 }
@@ -187,6 +198,19 @@ impl Superblock {
             && self.members.contains(&0)
             && self.rollback.is_none();
         if unknown { last } else { self.copies_over }
+    }
+
+    /// The owner's mark of all pages, and of the before-image file.
+    #[must_use]
+    pub fn owner(&self, checksum: Checksum) -> u32 {
+        self.first_mark.unwrap_or_else(|| page::owner(&self.group, &self.node, checksum))
+    }
+
+    /// The same under other names. What is marked as the owner's stays so.
+    #[must_use]
+    pub fn renamed(self, group: &str, node: &str, checksum: Checksum) -> Self {
+        let first_mark = Some(self.owner(checksum));
+        Self { first_mark, group: group.into(), node: node.into(), ..self }
     }
 
     /// Of a node that never took part in `group`.
@@ -215,6 +239,7 @@ impl Superblock {
             members: vec![0; sizes.len()],
             differed: vec![0; sizes.len()],
             blocks: vec![0; sizes.len()],
+            names: vec![0; sizes.len()],
             sizes,
             hold: 0,
             peer_invalid: Generation::NONE,
@@ -226,6 +251,7 @@ impl Superblock {
             copies_over: CopyNumber::default(),
             rollback: None,
             rollbacks_over: CopyNumber::default(),
+            first_mark: None,
         }
     }
 
@@ -240,6 +266,7 @@ impl Superblock {
         assert_eq!(self.sizes.len(), self.members.len(), "an identity for every volume");
         assert_eq!(self.sizes.len(), self.differed.len(), "a comparison for every volume");
         assert_eq!(self.sizes.len(), self.blocks.len(), "a block size for every volume");
+        assert_eq!(self.sizes.len(), self.names.len(), "a name for every volume");
         assert!(self.fits(), "a superblock that cannot be: {self:?}");
         // The offsets of the table count from the page's start.
         let mut out = vec![0; HEADER_BYTES];
@@ -293,7 +320,7 @@ impl Superblock {
             w.u64(*bytes);
         }
         w.0.resize(REPAIRED_AT, 0);
-        self.counts().into_iter().for_each(|value| w.u64(value));
+        self.counts().iter().chain(&self.names).for_each(|value| w.u64(*value));
         w.0.resize(BLOCKS_AT, 0);
         for block in &self.blocks {
             w.u8(block.checked_ilog2().unwrap_or(0) as u8);
@@ -304,11 +331,22 @@ impl Superblock {
     }
 
     /// What stands one behind the other, 8 bytes each.
-    fn counts(&self) -> [u64; 8] {
+    fn counts(&self) -> [u64; 9] {
         let (reported, over) = (self.reported.unwrap_or(0), self.copies_over.0);
         let rollback = self.rollback.map_or(0, |number| number.0);
         let ended = self.rollbacks_over.0;
-        [self.repaired, self.began, self.tenure, self.suspect, reported, over, rollback, ended]
+        let mark = self.first_mark.map_or(0, |mark| MARKED | u64::from(mark));
+        [
+            self.repaired,
+            self.began,
+            self.tenure,
+            self.suspect,
+            reported,
+            over,
+            rollback,
+            ended,
+            mark,
+        ]
     }
 
     /// Reads a body.
@@ -361,7 +399,7 @@ impl Superblock {
         let (hold, peer_invalid, seeding) = (r.u32()?, r.generation()?, r.u64()?);
         let (differed, repaired) = compared(&mut r, count)?;
         let (began, tenure, suspect) = (r.u64()?, r.u64()?, volume_bits(&mut r, count)?);
-        let [reported, copies_over, rollback, rollbacks_over] = numbers(&mut r)?;
+        let [reported, copies_over, rollback, rollbacks_over, mark] = numbers(&mut r)?;
         Ok(Self {
             role,
             clean,
@@ -395,6 +433,8 @@ impl Superblock {
             copies_over: CopyNumber(copies_over.unwrap_or(0)),
             rollback: rollback.map(CopyNumber),
             rollbacks_over: CopyNumber(rollbacks_over.unwrap_or(0)),
+            first_mark: mark.map(first_mark).transpose()?,
+            names: names(&mut r, count)?,
             blocks: blocks(&mut r, count)?,
         })
     }
@@ -415,6 +455,15 @@ fn numbers<const N: usize>(r: &mut Reader<'_>) -> Result<[Option<u64>; N], Short
         *number = Some(r.u64()?).filter(|number| *number != 0);
     }
     Ok(all)
+}
+
+fn names(r: &mut Reader<'_>, count: usize) -> Result<Vec<u64>, Short> {
+    zeros_to(r, NAMES_AT)?;
+    (0..count).map(|_| r.u64()).collect()
+}
+
+fn first_mark(value: u64) -> Result<u32, Short> {
+    u32::try_from(value ^ MARKED).map_err(|_| Short)
 }
 
 fn flags<const N: usize>(r: &mut Reader<'_>) -> Result<[bool; N], Short> {

@@ -39,6 +39,8 @@ fn sample() -> Superblock {
         copies_over: CopyNumber(0x0304),
         rollback: Some(CopyNumber(0x0305)),
         rollbacks_over: CopyNumber(0x0206),
+        first_mark: Some(0x0D0E),
+        names: [0, 0x0A0B_0C0D].into(),
         blocks: [4096, 0].into(),
     }
 }
@@ -48,6 +50,22 @@ fn a_superblock_comes_back_as_it_was_saved() {
     assert_eq!(Superblock::decode(&sample().encode()), Ok(sample()));
     let fresh = Superblock::new("db", "lyon", [512].into());
     assert_eq!(Superblock::decode(&fresh.encode()), Ok(fresh));
+}
+
+#[test]
+fn another_name_keeps_the_mark_of_the_first_one() {
+    let checksum = |bytes: &[u8]| {
+        bytes.iter().fold(7, |sum: u32, byte| sum.wrapping_mul(31) ^ u32::from(*byte))
+    };
+    let first = Superblock::new("db", "paris", [512].into());
+    let mark = first.owner(checksum);
+    assert_eq!(mark, page::owner("db", "paris", checksum));
+    for (group, node) in [("pg", "paris"), ("pg", "rome"), ("db", "paris")] {
+        let renamed = first.clone().renamed("x", "y", checksum).renamed(group, node, checksum);
+        assert_eq!((renamed.group.as_str(), renamed.node.as_str()), (group, node));
+        assert_eq!(renamed.owner(checksum), mark);
+        assert_eq!(Superblock::decode(&renamed.encode()), Ok(renamed));
+    }
 }
 
 #[test]
@@ -91,7 +109,11 @@ fn the_fields_stand_where_the_table_says() {
     assert_eq!((page[3244], page[3245]), (5, 3));
     assert!(page[3246..3252].iter().all(|byte| *byte == 0));
     assert_eq!((page[3252], page[3253]), (6, 2));
-    assert!(page[3254..4032].iter().all(|byte| *byte == 0));
+    assert!(page[3254..3260].iter().all(|byte| *byte == 0));
+    assert_eq!(&page[3260..3268], &[14, 13, 0, 0, 1, 0, 0, 0]);
+    assert!(page[3268..3276].iter().all(|byte| *byte == 0));
+    assert_eq!(&page[3276..3284], &[13, 12, 11, 10, 0, 0, 0, 0]);
+    assert!(page[3284..4032].iter().all(|byte| *byte == 0));
     assert_eq!((page[4032], &page[4033..]), (12, &[0; 63][..]));
 }
 
@@ -101,10 +123,11 @@ fn a_byte_that_cannot_be_is_damage_even_with_the_right_checksum() {
     let body = sample().encode();
     let zeros = [
         200, 464, 470, 529, 540, 597, 599, 602, 607, 624, 1119, 1136, 1631, 1664, 2655, 2700, 3195,
-        3260, 4031, 4034, 4095,
+        3284, 3780, 4031, 4034, 4095,
     ];
     let picky = [
-        32, 33, 34, 35, 36, 37, 38, 39, 56, 62, 80, 465, 595, 596, 601, 615, 3196, 3220, 4032, 4033,
+        32, 33, 34, 35, 36, 37, 38, 39, 56, 62, 80, 465, 595, 596, 601, 615, 3196, 3220, 3264,
+        4032, 4033,
     ];
     for at in zeros.into_iter().chain(picky) {
         let mut damaged = body;

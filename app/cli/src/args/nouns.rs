@@ -263,6 +263,54 @@ pub enum Metadata {
     },
 }
 
+/// Commands for names. The daemon of the node is stopped, and the configuration file has the new name.
+#[derive(Debug, Subcommand)]
+pub enum Rename {
+    /// Record the new name of a group on this stopped node.
+    ///
+    /// Run it on each node of the group, after the group has its new name in the configuration file. May be interrupted and repeated.
+    Group(NewName),
+    /// Record the new name of a volume on this stopped node.
+    ///
+    /// OLD is GROUP/VOLUME, NEW is the new name of the volume alone. Run it on each node of the group, after the volume has its new name in
+    /// the configuration file. In the order of their names, the volume keeps its place among the volumes of the group.
+    Volume(NewName),
+    /// Record the new name of this stopped node.
+    ///
+    /// Run it on this node alone, after the node has its new name in the configuration file of both nodes. May be interrupted and
+    /// repeated.
+    Node {
+        /// Name until now.
+        old: String,
+        /// New name.
+        new: String,
+        /// Configuration file.
+        #[arg(long, value_name = "FILE", default_value = "/etc/heliograph/heliograph.toml")]
+        config: PathBuf,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// A name in place of another one.
+#[derive(Clone, Debug, Args)]
+pub struct NewName {
+    /// Name until now.
+    pub old: String,
+    /// New name.
+    pub new: String,
+    /// Name of this node in the configuration file.
+    #[arg(long, value_name = "NAME")]
+    pub node: String,
+    /// Configuration file.
+    #[arg(long, value_name = "FILE", default_value = "/etc/heliograph/heliograph.toml")]
+    pub config: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Commands for keys.
 #[derive(Debug, Subcommand)]
 pub enum Key {

@@ -41,7 +41,7 @@ const DAEMON: [&str; 27] = [
     "debug",
     "trace",
 ];
-const STATE: [&str; 6] = ["daemon", "check", "adopt", "inspect", "metadata", "key"];
+const STATE: [&str; 7] = ["daemon", "check", "adopt", "inspect", "metadata", "rename", "key"];
 const NEITHER: [&str; 9] = [
     "init",
     "completions",

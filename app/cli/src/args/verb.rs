@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The commands. Commands with commands of their own are in [`super::nouns`].
 
-use super::nouns::{Debug, Key, Lab, Member, Metadata, Queue, Seed, Verify};
+use super::nouns::{Debug, Key, Lab, Member, Metadata, Queue, Rename, Seed, Verify};
 use super::{
     Adoption, Advise, Check, Dashboard, Drill, Init, Named, OfGroup, PlanVerb, Resyncing, Saved,
     Snapshot, Trace, interval, mode, named, number,
@@ -307,6 +307,12 @@ pub enum Verb {
         /// The command.
         #[command(subcommand)]
         verb: Metadata,
+    },
+    /// Record a new name of a group, a volume or a node, without a daemon.
+    Rename {
+        /// The command.
+        #[command(subcommand)]
+        verb: Rename,
     },
     /// Create and show the keys of nodes and operators.
     Key {

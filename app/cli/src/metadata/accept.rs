@@ -31,7 +31,8 @@ pub(crate) fn accept(
     let Some(superblock) = describe(&on_disk, checksum).superblock else {
         bail!("{shown} has no superblock that can be read\n  hint: {}", check());
     };
-    let owner = (superblock.group.as_str(), superblock.node.as_str());
+    let (owner, mark) =
+        ((superblock.group.as_str(), superblock.node.as_str()), superblock.owner(checksum));
     let opened = Ledger::open(&on_disk, owner, checksum)
         .map_err(|error| anyhow!("{shown}: {error}\n  hint: {}", check()))?;
     let found = match opened {
@@ -58,7 +59,7 @@ pub(crate) fn accept(
     superblock.marks_void = true;
     (superblock.clean, superblock.equal, superblock.sure) = (false, false, false);
     write_superblock(ledger, superblock, &file)
-        .and_then(|()| count_alone(&file, record, owner))
+        .and_then(|()| count_alone(&file, record, mark))
         .map_err(failed(format!("cannot write {shown}"), check()))?;
     done(words.message, Vec::new(), consent.json)
 }
@@ -147,7 +148,8 @@ pub(super) mod tests {
         let file = helio_driver::File::new(file).expect("it is open");
         write_superblock(Ledger::fresh(layout, OWNER, checksum), record, &file)
             .expect("there is room");
-        let page = files::record_page(FileRecord { standing, epoch: 4 }, OWNER, checksum);
+        let mark = helio_format::page::owner(OWNER.0, OWNER.1, checksum);
+        let page = files::record_page(FileRecord { standing, epoch: 4 }, mark, checksum);
         for place in files::record_places() {
             file.write_all_at(&page, place).expect("there is room");
         }

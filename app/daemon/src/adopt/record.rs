@@ -24,6 +24,7 @@ pub(super) fn make(host: &Host, wish: &Wish, config: &Config, held: &[Member]) -
     let mut new = Superblock::new(&wish.group, &wish.node, sizes);
     new.granularity = group.granularity.0 as u32;
     new.hot_slots = group.hot_extents;
+    new.names = group.volumes.keys().map(|name| digest::volume(name)).collect();
     new.members = held.iter().map(identity).collect();
     new.role = Role::Primary;
     new.lineage = Lineage::default().fork(generation(host)?, Sequence::ZERO);

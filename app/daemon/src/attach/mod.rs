@@ -24,6 +24,7 @@ use device::{Places, Shown, clear};
 use front::Front;
 use helio_api::{ApiError, AttachRequest, AttachState, Attachment, Attachments, Via};
 use helio_attach::{Ground, Shape};
+use helio_driver::Host;
 use helio_units::Bytes;
 use record::{Book, Record};
 use refusal::{failed, is_arriving, is_leaving, manner, refused};
@@ -95,6 +96,12 @@ struct Live {
     shape: Shape,
     /// The shard says here why it serves it no more.
     gone: oneshot::Receiver<String>,
+}
+
+/// The volumes of a group that a daemon of this state directory attaches when it starts.
+pub(crate) fn recorded(host: &Host, state: &Path, group: &str) -> Result<Vec<String>> {
+    let (_, records) = Book::open(host, &state.join("attach.json"))?;
+    Ok(records.iter().filter(|record| record.group == group).map(Record::title).collect())
 }
 
 impl Attaches {

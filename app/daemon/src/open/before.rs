@@ -64,7 +64,7 @@ pub(super) fn open(
     // a killed one too, has landed.
     let io = direct(host, &path).unwrap_or_else(|| file.clone());
     take(host, &io, &shown)?;
-    let owner = owner(&engine.group, &engine.node);
+    let owner = record.owner(helio_link::checksum);
     file.sync_all().with_context(|| shown.clone())?;
     // What a process before failed to make durable may lie in the page cache alone, where it counts for nothing.
     file.body().drop_cache()?;
@@ -155,14 +155,6 @@ fn holds_rollback(found: &BeforeFound, record: &Superblock, shown: &str) -> Resu
     }
 }
 
-/// By what a file shows that it is of that group on that node.
-fn owner(group: &str, node: &str) -> u32 {
-    let mut owner = String::from(group).into_bytes();
-    owner.push(0);
-    owner.extend_from_slice(node.as_bytes());
-    helio_link::checksum(&owner)
-}
-
 type Scanned = std::result::Result<(BeforeStore, BeforeFound), BeforeError<std::io::Error>>;
 
 fn scan(file: &File, owner: u32) -> std::io::Result<Scanned> {
@@ -173,18 +165,19 @@ fn scan(file: &File, owner: u32) -> std::io::Result<Scanned> {
 }
 
 /// What a before-image file holds while no daemon uses it; nothing if it is not there.
-pub(super) fn found(host: &Host, path: &Path, (group, node): (&str, &str)) -> Result<BeforeFound> {
+pub(super) fn found(host: &Host, path: &Path, record: &Superblock) -> Result<BeforeFound> {
     if !host.exists(path) {
         return Ok(BeforeFound::default());
     }
     let (file, shown) = (file(host, path, false)?, path.display().to_string());
     take(host, &file, &shown)?;
-    match scan(&file, owner(group, node))? {
+    match scan(&file, record.owner(helio_link::checksum))? {
         Ok((_, found)) => Ok(found),
         Err(BeforeError::Unreadable(pages)) if pages.iter().all(|page| !is_foreign(*page)) => {
             Ok(BeforeFound { damaged: true, ..BeforeFound::default() })
         }
         Err(error) => {
+            let Superblock { group, node, .. } = record;
             bail!("{shown}: {error}\n  hint: name the before-image file of {group} on {node}")
         }
     }
@@ -199,7 +192,7 @@ pub fn with_restore(host: &Host, path: &Path, record: Superblock) -> Result<Supe
     if !host.exists(path) {
         bail!("{shown} is not there\n  hint: name the before-image file of the group");
     }
-    let found = found(host, path, (&record.group, &record.node))?;
+    let found = found(host, path, &record)?;
     match found.standing(&record) {
         RollbackStanding::Unrecorded(by) if found.rollback(by).is_some() => {
             Ok(Superblock { rollback: Some(by), ..record })

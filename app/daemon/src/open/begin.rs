@@ -5,6 +5,7 @@
 //! metadata, took part before: the metadata is lost, and a start would take its copy for an empty one.
 
 use crate::config::Config;
+use crate::digest;
 use crate::offline;
 use crate::open::mirror::Places;
 use crate::open::owners::Members;
@@ -60,6 +61,7 @@ fn blank(sizes: Vec<u64>, engine: &helio_engine::Config) -> Superblock {
     let mut new = Superblock::new(&engine.group, &engine.node, sizes);
     new.granularity = engine.granularity.0 as u32;
     new.hot_slots = engine.hot_extents;
+    new.names = engine.names.iter().map(|name| digest::volume(name)).collect();
     new
 }
 
@@ -147,7 +149,7 @@ fn without_restore(
     is_only: bool,
 ) -> Result<Superblock> {
     let (group, node) = (&record.group, &record.node);
-    let found = before::found(host, path, (group, node))?;
+    let found = before::found(host, path, &record)?;
     match found.standing(&record) {
         RollbackStanding::Unrecorded(by) if is_only && found.rollback(by).is_some() => {
             let shown = path.display();
@@ -293,7 +295,8 @@ mod tests {
             let file = metadata::open(&Linux::host(), &path, true).expect("it is new");
             write(&Linux::host(), (&file, &path), record).expect("there is room");
             let record = FileRecord { standing, epoch: 3 };
-            let page = files::record_page(record, ("db", "paris"), helio_link::checksum);
+            let mark = helio_format::page::owner("db", "paris", helio_link::checksum);
+            let page = files::record_page(record, mark, helio_link::checksum);
             for place in files::record_places() {
                 file.write_all_at(&page, place).expect("there is room");
             }

@@ -2,12 +2,14 @@
 //! A group's metadata file: opened, read, and held against the configuration.
 
 use super::{Places, allocate, private, take};
-use anyhow::{Result, anyhow, bail};
+use crate::digest;
+use anyhow::{Error, Result, anyhow, bail};
 use helio_driver::{Errno, File, Host, OFlags};
 use helio_format::superblock::Superblock;
 use helio_ledger::files::WritableFile;
 use helio_ledger::{Ledger, LedgerError, MetadataFile, Opened, PAGE_BYTES};
 use helio_units::Bytes;
+use std::fmt;
 use std::path::Path;
 
 /// Opens it for reading and writing, and locks it; makes an empty one if asked to. The lock excludes a daemon that reaches the
@@ -84,16 +86,31 @@ impl MetadataFile for OnDisk<'_> {
     }
 }
 
+/// A file is of another group or node, or of one that has another name now.
+#[derive(Debug)]
+pub(super) struct OtherOwner(String);
+
+impl fmt::Display for OtherOwner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for OtherOwner {}
+
 /// Reads it. It must belong to this group and node, and have nothing that this version would ignore.
 pub(super) fn read(file: &File, shown: &str, engine: &helio_engine::Config) -> Result<Opened> {
     let owner = (engine.group.as_str(), engine.node.as_str());
     let on_disk = OnDisk { file, length: file.body().facts()?.length.0, shown, fails: None };
     let opened = Ledger::open(&on_disk, owner, helio_link::checksum).map_err(|error| {
-        let not = match error {
-            LedgerError::Owner { .. } => format!(", not to {} on {}", owner.0, owner.1),
-            _ => String::new(),
-        };
-        anyhow!("{shown}: {error}{not}\n  hint: {}", error.hint(owner))
+        let hint = error.hint(owner);
+        match error {
+            LedgerError::Owner { .. } => Error::new(OtherOwner(format!(
+                "{shown}: {error}, not to {} on {}\n  hint: {hint}",
+                owner.0, owner.1
+            ))),
+            _ => anyhow!("{shown}: {error}\n  hint: {hint}"),
+        }
     })?;
     if let Opened::Found(found) = &opened
         && let Some(more) = found.0.beyond()
@@ -107,6 +124,23 @@ pub(super) fn read(file: &File, shown: &str, engine: &helio_engine::Config) -> R
 
 /// It must be about the volumes that the configuration names.
 pub(super) fn fits(found: &Superblock, engine: &helio_engine::Config, shown: &str) -> Result<()> {
+    fits_sizes(found, engine, shown)?;
+    let known = found.names.iter().zip(&engine.names).filter(|(known, _)| **known != 0);
+    let mut others = known.filter(|(known, name)| **known != digest::volume(name));
+    let Some((_, name)) = others.next() else { return Ok(()) };
+    let (group, node) = (&engine.group, &engine.node);
+    bail!(
+        "volume {name} of group {group} has another name in {shown}. Nothing was changed\n  hint: if it was renamed: `helio rename volume \
+         {group}/OLD {name} --node {node}`, with its old name. If not: restore the names of the volumes in the file"
+    )
+}
+
+/// It must have the sizes and the granularity of the configuration.
+pub(super) fn fits_sizes(
+    found: &Superblock,
+    engine: &helio_engine::Config,
+    shown: &str,
+) -> Result<()> {
     let sizes: Vec<u64> = engine.volumes.iter().map(|v| v.0).collect();
     if found.sizes != sizes {
         bail!(

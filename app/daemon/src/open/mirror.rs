@@ -2,8 +2,9 @@
 //! The metadata files of a group: one in the state directory, and a second one if `metadata` of the node names its directory.
 //! Which of the two counts, [`helio_ledger::files`] says; here the files are opened, judged, and the other one is made like it.
 
+use super::metadata::OtherOwner;
 use super::owners::Members;
-use super::{allocate, begin, convert, metadata};
+use super::{allocate, begin, convert, metadata, rename};
 use crate::failed;
 use anyhow::{Context, Error, Result, anyhow, bail};
 use helio_driver::{File, Host};
@@ -12,6 +13,7 @@ use helio_format::files::FileRecord;
 use helio_ledger::files::{self, Choice, Distrust, Joined, Seen};
 use helio_ledger::{Ledger, Mirror, Opened};
 use helio_plant::{Plant, planted};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Where a node's files of a group lie.
@@ -35,6 +37,19 @@ impl Places {
     /// Each of them.
     pub(crate) fn all(&self) -> impl Iterator<Item = &PathBuf> {
         [&self.first].into_iter().chain(&self.second)
+    }
+
+    /// The other metadata files in their directories.
+    pub(super) fn neighbours(&self) -> Vec<PathBuf> {
+        let folders: BTreeSet<&Path> = self.all().filter_map(|path| path.parent()).collect();
+        let files = folders.into_iter().flat_map(|folder| {
+            let names = self.host.list(folder).unwrap_or_default();
+            names.into_iter().map(|name| folder.join(name))
+        });
+        let is_other = |file: &PathBuf| {
+            file.extension().is_some_and(|it| it == "meta") && !self.all().any(|own| own == file)
+        };
+        files.filter(is_other).collect()
     }
 
     /// Refuses one directory for both files.
@@ -173,6 +188,9 @@ fn decide<F>(
         first = Ok(first?);
     }
     let seen = |side: &Result<Side<F>>| side.as_ref().map_or(Seen::Unreadable, Side::seen);
+    if [Some(&first), second.as_ref()].into_iter().flatten().any(|side| seen(side) == Seen::Blank) {
+        rename::is_done(places, engine)?;
+    }
     match files::choose([seen(&first), second.as_ref().map_or(Seen::None, seen)]) {
         Choice::New | Choice::Use(0) => Ok((Sides { counts: first?, other: second }, 0)),
         Choice::Use(_) => {
@@ -180,8 +198,12 @@ fn decide<F>(
             Ok((Sides { counts, other: Some(first) }, 1))
         }
         Choice::Refuse(why) => {
-            let error = first.err().or(second.and_then(Result::err));
-            Err(distrusted(places, engine, why, error.as_ref()))
+            let errors = [first.err(), second.and_then(Result::err)].into_iter().flatten();
+            let mut errors: Vec<Error> = errors.collect();
+            if let Some(at) = errors.iter().position(|error| error.is::<OtherOwner>()) {
+                return Err(errors.swap_remove(at));
+            }
+            Err(distrusted(places, engine, why, errors.first()))
         }
     }
 }
@@ -263,13 +285,12 @@ pub(super) fn keep(
     ledger: Ledger,
     (engine, places): (&helio_engine::Config, &Places),
 ) -> Result<Kept> {
-    let (owner, checksum) = ((engine.group.as_str(), engine.node.as_str()), helio_link::checksum);
     let why = match other {
         None => None,
         Some(Err(error)) => Some(format!("{error:#}")),
-        Some(Ok(other)) => match join(&counts, &other, owner)? {
+        Some(Ok(other)) => match join(&counts, &other, ledger.owner())? {
             Ok(epoch) => {
-                let mirror = Mirror::two(ledger, epoch, owner, checksum);
+                let mirror = Mirror::two(ledger, epoch);
                 let files = vec![(counts.file, counts.shown), (other.file, other.shown)];
                 return Ok(Kept { files, mirror, fault: None });
             }
@@ -284,7 +305,7 @@ pub(super) fn keep(
         tracing::error!(group = %engine.group, hint = fault.hint, "{}", fault.what);
         fault
     });
-    let mirror = Mirror::one(ledger, 0, owner, checksum);
+    let mirror = Mirror::one(ledger, 0);
     Ok(Kept { files: vec![(counts.file, counts.shown)], mirror, fault })
 }
 
@@ -306,7 +327,7 @@ fn unused(reason: &str, other: &str, (used, node): (&str, &str)) -> Fault {
 fn join(
     counts: &Side,
     other: &Side,
-    owner: (&str, &str),
+    owner: u32,
 ) -> Result<std::result::Result<u64, std::io::Error>> {
     let checksum = helio_link::checksum;
     let mut from = counts.on_disk()?;

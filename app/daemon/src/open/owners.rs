@@ -11,13 +11,14 @@ use crate::offline::OnDisk;
 use anyhow::{Result, bail};
 use helio_driver::{Host, Mode, OFlags};
 use helio_format::members::{DiskMark, MemberEntry};
-use helio_ledger::{Ledger, Opened, describe};
+use helio_ledger::{Ledger, Opened, describe, renamed};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// The members of a group on this node.
 pub(super) struct Members<'a> {
     host: &'a Host,
+    node: &'a str,
     paths: Vec<&'a Path>,
     /// The groups of the configuration: which of them gets a disk is settled without their metadata.
     groups: &'a BTreeSet<String>,
@@ -27,17 +28,17 @@ impl<'a> Members<'a> {
     #[cfg(test)]
     pub(super) const fn none(host: &'a Host) -> Self {
         static NONE: BTreeSet<String> = BTreeSet::new();
-        Self { host, paths: Vec::new(), groups: &NONE }
+        Self { host, node: "", paths: Vec::new(), groups: &NONE }
     }
 
     pub(super) fn of(
         host: &'a Host,
         view: &GroupView<'a>,
-        node: &str,
+        node: &'a str,
         groups: &'a BTreeSet<String>,
     ) -> Self {
         let members = view.group.volumes.values().flat_map(|volume| volume.members_on(node));
-        Self { host, paths: members.map(PathBuf::as_path).collect(), groups }
+        Self { host, node, paths: members.map(PathBuf::as_path).collect(), groups }
     }
 
     /// Those that carry an identity of Heliograph's. Block devices never do.
@@ -63,29 +64,21 @@ impl<'a> Members<'a> {
 
     /// No metadata file of a group that the configuration does not name has a disk of this one.
     pub(super) fn not_claimed(&self, places: &Places, group: &str) -> Result<()> {
-        let folders: BTreeSet<&Path> = places.all().filter_map(|path| path.parent()).collect();
-        if let Some((member, other, file)) = self.claimed(&folders, group) {
-            bail!(
-                "{} is a disk of group {other}, by {}, and {group} has no metadata: {other} was renamed, or {group} names a disk of \
-                 it. Nothing was changed\n  hint: give the group its name {other} again, on both nodes. If the data of {other} is no \
-                 longer needed, move {1} away, and repeat",
-                member.display(),
-                file.display(),
-            );
-        }
-        Ok(())
+        let Some(Claim { member, owner, file }) = self.claimed(places, group) else {
+            return Ok(());
+        };
+        let (member, shown, node) = (member.display(), file.display(), self.node);
+        bail!(
+            "{member} is a disk of group {0}, by {shown}, and {group} has no metadata: {0} was renamed, or {group} names a disk of it. \
+             Nothing was changed\n  hint: {1}. If not: give the group its name {0} again, on both nodes. If the data of {0} is no \
+             longer needed, move {shown} away, and repeat",
+            owner.0,
+            renamed((&owner.0, &owner.1), (group, node)),
+        )
     }
 
-    /// A member that a metadata file in one of these folders names as a disk of another group: with that group, and the file.
-    fn claimed(
-        &self,
-        folders: &BTreeSet<&Path>,
-        group: &str,
-    ) -> Option<(&'a Path, String, PathBuf)> {
-        let files = folders.iter().flat_map(|folder| {
-            let names = self.host.list(folder).unwrap_or_default();
-            names.into_iter().map(|name| folder.join(name))
-        });
+    /// A member that a metadata file beside those of this group names as a disk of a group that the configuration does not name.
+    fn claimed(&self, places: &Places, group: &str) -> Option<Claim<'a>> {
         let disks: Vec<(&Path, u128)> = self
             .paths
             .iter()
@@ -94,13 +87,21 @@ impl<'a> Members<'a> {
                 Some((*path, digest::name(name.as_bytes())))
             })
             .collect();
-        files.filter(|file| file.extension().is_some_and(|it| it == "meta")).find_map(|file| {
+        places.neighbours().into_iter().find_map(|file| {
             let is_gone = |other: &String| other != group && !self.groups.contains(other);
-            let (other, named) = disks_of(self.host, &file).filter(|(other, _)| is_gone(other))?;
+            let (owner, named) = disks_of(self.host, &file).filter(|it| is_gone(&it.0.0))?;
             let (member, _) = disks.iter().find(|(_, disk)| named.contains(disk))?;
-            Some((*member, other, file))
+            Some(Claim { member, owner, file })
         })
     }
+}
+
+/// A metadata file that names a disk of a group that has no metadata.
+struct Claim<'a> {
+    member: &'a Path,
+    /// The group and the node of the file.
+    owner: (String, String),
+    file: PathBuf,
 }
 
 /// The disks that a metadata file names.
@@ -116,8 +117,8 @@ impl Disks {
     }
 }
 
-/// Of which group a metadata file is, and the disks that it names; none if it cannot be read.
-fn disks_of(host: &Host, file: &Path) -> Option<(String, Disks)> {
+/// Of which group and node a metadata file is, and the disks that it names; none if it cannot be read.
+fn disks_of(host: &Host, file: &Path) -> Option<((String, String), Disks)> {
     let file = host.open(file, OFlags::RDONLY, Mode::empty()).ok()?;
     let on_disk = OnDisk::of(file).ok()?;
     let record = describe(&on_disk, helio_link::checksum).superblock?;
@@ -131,5 +132,5 @@ fn disks_of(host: &Host, file: &Path) -> Option<(String, Disks)> {
         Ok(Opened::Older(_) | Opened::Fresh) | Err(_) => Vec::new(),
     };
     let single = record.members.iter().copied().filter(|disk| *disk != 0).collect();
-    Some((record.group, Disks { single, of_sets }))
+    Some(((record.group, record.node), Disks { single, of_sets }))
 }

@@ -5,8 +5,8 @@ use super::Shard;
 use super::strangers::{Introduced, farewell};
 use super::stream::Stream;
 use helio_driver::{Buffer, Driver};
-use helio_format::message::Parting;
-use helio_units::Moment;
+use helio_format::message::{Hello, Parting};
+use helio_units::{Generation, Moment};
 use std::net::SocketAddr;
 
 impl<D: Driver> Shard<D> {
@@ -32,28 +32,24 @@ impl<D: Driver> Shard<D> {
     }
 
     /// A stranger said hello: it belongs to a group, or it goes.
-    fn introduced(
-        &mut self,
-        stream: Stream,
-        from: Option<SocketAddr>,
-        hello: helio_format::message::Hello,
-        now: Moment,
-    ) {
+    fn introduced(&mut self, stream: Stream, from: Option<SocketAddr>, hello: Hello, now: Moment) {
         let Some(index) = self.find(&hello.group) else {
             let why = match self.failures.get(&hello.group) {
                 Some(failed) => {
                     format!("group {} is not served on this node: {}", failed.name, failed.reason)
                 }
-                None => format!("no group {} on this node", hello.group),
+                None => self.of_no_group(&hello),
             };
             return self.refuse(stream, from, &why, now);
         };
         let group = &mut self.groups[index];
         if group.config.peer_name() != Some(hello.node.as_str()) {
             let why = match group.config.peer_name() {
-                Some(peer) => {
-                    format!("group {} is mirrored with {peer}, not with {}", group.name, hello.node)
-                }
+                Some(peer) => format!(
+                    "group {} is mirrored with {peer}, not with {1}. If {peer} was renamed to {1}, give it this name in the configuration \
+                     of both nodes",
+                    group.name, hello.node
+                ),
                 None => format!("group {} has only one node, {}", group.name, group.config.node),
             };
             return self.refuse(stream, from, &why, now);
@@ -82,6 +78,26 @@ impl<D: Driver> Shard<D> {
             let message = helio_format::message::Message::Hello(hello);
             group.heard(now, helio_link::Arrived { message, payload: None });
         });
+    }
+
+    /// Why no group of this node is that of a hello. A group has the same generations under each of its names.
+    fn of_no_group(&self, hello: &Hello) -> String {
+        let Hello { group, node, lineage, .. } = hello;
+        let is_same = |ours: Generation| {
+            ours != Generation::NONE
+                && (ours == lineage.generation || lineage.fork_from(ours).is_some())
+        };
+        let ours = |it: &&super::Group| {
+            it.config.peer_name() == Some(node) && is_same(it.engine.view().words().generation)
+        };
+        let Some(same) = self.groups.iter().find(ours) else {
+            return format!("no group {group} on this node");
+        };
+        format!(
+            "group {group} of {node} is group {} of {}: it was renamed on one of the two nodes only. Give it one name in the configuration \
+             of both nodes, and record this name on each of them (`helio rename group --help`)",
+            same.name, same.config.node
+        )
     }
 
     fn refuse(&mut self, stream: Stream, from: Option<SocketAddr>, why: &str, now: Moment) {

@@ -273,7 +273,7 @@ mod tests {
     fn begun(driver: &mut Held) -> Metadata {
         let record = Superblock::new("db", "paris", vec![1 << 20]);
         let ledger = Ledger::fresh(Layout::of(&record), OWNER, helio_link::checksum);
-        let mirror = Mirror::two(ledger, 2, OWNER, helio_link::checksum);
+        let mirror = Mirror::two(ledger, 2);
         let file = |name: &str| {
             let file = tempfile::tempfile().expect("there is room");
             (File::new(file).expect("it can be used"), name.to_owned())

@@ -15,6 +15,7 @@ mod metadata_disk;
 mod owners;
 mod periodic;
 mod queue;
+mod renamed;
 mod replace;
 mod reports;
 mod restart;

@@ -51,7 +51,8 @@ fn a_renamed_group_on_block_devices_is_not_a_new_one() {
         for command in ["check", "daemon"] {
             let told = refused(&pair, node, command);
             assert!(told.contains(&other), "{node}: {command}: {told}");
-            assert!(told.contains("give the group its name db again"), "{told}");
+            let way = format!("helio rename group db pg --node {node}");
+            assert!(told.contains(&way) && told.contains("its name db again"), "{told}");
         }
     }
     rename(&pair, "pg", "db");
