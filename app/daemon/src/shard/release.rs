@@ -103,7 +103,12 @@ impl<D: Driver> Shard<D> {
             return Err(self.attached.refusal(index, &self.groups, &devices));
         }
         let words = group.engine.view().words();
-        if !force && (!words.consistent || group.engine.view().lacks_regions()) {
+        if let (false, Err(refusal)) = (force, group.engine.view().refuse_any_unfit()) {
+            let hint =
+                format!("{}; or repeat with --force: the data is then unusable", refusal.hint);
+            return Err(Refusal { hint, ..refusal });
+        }
+        if !force && !words.consistent {
             return Err(Refusal::new(
                 "not-consistent",
                 format!("the copy of {name} on this node is not complete and consistent"),
@@ -112,14 +117,6 @@ impl<D: Driver> Shard<D> {
                      unusable"
                 ),
             ));
-        }
-        let mut volumes = group.config.indices();
-        let not_whole =
-            volumes.find_map(|at| Some((at, group.engine.view().whole_member(at).err()?)));
-        if let Some((at, why)) = not_whole.filter(|_| !force) {
-            let Refusal { code, text, hint, retry } = why.refusal(at, &group.config);
-            let hint = format!("{hint}; or repeat with --force: the data is then unusable");
-            return Err(Refusal { code, text, hint, retry });
         }
         let status = group.engine.view().status(now);
         let follows = words.role == Role::Secondary && group.engine.view().peer_serves();

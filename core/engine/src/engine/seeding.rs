@@ -34,11 +34,8 @@ impl View<'_> {
                 ),
             ));
         }
-        if self.local.suspect().any() {
-            return Err(self.suspect_refusal());
-        }
         // What a layer still writes to the members is marked no more, and is not on a disk copied from one.
-        self.refuse_not_whole()?;
+        self.refuse_any_unfit()?;
         match primary.fault() {
             Some((volume, fault)) => Err(self.volume_refusal(volume, fault)),
             None => Ok(()),

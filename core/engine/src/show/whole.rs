@@ -10,6 +10,8 @@
 //! | `no-full-member` | no member has everything | a copy from the peer |
 //! | `lacking` | some regions are only on the peer | they are copied back |
 //!
+//! A member of a suspect volume holds what clients read, and may lack what was acknowledged: it is not handed out either.
+//!
 //! Regions of a volume with `blank` that nothing ever wrote or read are no reason: what a member holds there counts from the first use on.
 
 use crate::config::Config;
@@ -123,11 +125,23 @@ impl View<'_> {
         if self.lacks_regions() { Err(NotWhole::Lacking) } else { Ok(member) }
     }
 
-    /// Refuses a command that takes the bytes of members for those of the volumes.
-    pub(crate) fn refuse_not_whole(&self) -> Result<(), Refusal> {
-        let config = self.turn.config();
-        config.indices().try_for_each(|volume| {
-            self.whole_member(volume).map(|_| ()).map_err(|why| why.refusal(volume, config))
-        })
+    /// Refuses a command that hands out the bytes of a member as the volume: they must be what clients read, and what was acknowledged.
+    ///
+    /// # Errors
+    /// Why they are not.
+    pub fn refuse_unfit(&self, volume: VolumeIndex) -> Result<(), Refusal> {
+        if self.local.suspect().volumes() & 1 << volume.0 != 0 {
+            return Err(self.suspect_refusal());
+        }
+        let refused = |why: NotWhole| why.refusal(volume, self.turn.config());
+        self.whole_member(volume).map(|_| ()).map_err(refused)
+    }
+
+    /// The same for all volumes.
+    ///
+    /// # Errors
+    /// Why those of one of them are not.
+    pub fn refuse_any_unfit(&self) -> Result<(), Refusal> {
+        self.turn.config().indices().try_for_each(|volume| self.refuse_unfit(volume))
     }
 }

@@ -118,6 +118,9 @@ fn alone_round(mut stage: Stage, then: Then, dice: &mut Dice) {
         assert!(!stage.flush(), "a FLUSH of a suspect copy was acknowledged");
         assert!(!stage.write(OLD * EXTENT, true), "a FUA write of a suspect copy was acknowledged");
     }
+    stage.disconnect();
+    let told = stage.pair.helio("paris", &["release", "db", "--yes"]).expect_failure();
+    assert!(told.contains("on paris is suspect"), "{told}");
     // The queue may bring the peer what was dropped here, if this process goes on.
     let mut decision = Decision::GiveUpParis;
     if then != Then::Update {

@@ -345,10 +345,8 @@ impl Group {
             let hint = format!("wait until `helio status {}` shows it as full", self.name);
             return Err(Refusal::new("not-full", text, hint));
         }
-        if how == Removal::ForBackup
-            && let Err(why) = view.whole_member(at)
-        {
-            return Err(why.refusal(at, &self.config));
+        if how == Removal::ForBackup {
+            view.refuse_unfit(at)?;
         }
         if how == Removal::ForBackup && !view.words().consistent {
             let text = format!("the copy of {} on {} is inconsistent", self.name, self.config.node);
