@@ -308,8 +308,8 @@ impl View<'_> {
             alone: b.alone,
             // While a disk is shipped the marks are those against it, and tell nothing of any other copy.
             trusted: !b.marks_void && !foreign && b.seeding == 0,
-            // Of one that does not lead a generation begun from its image now would have to be so, too (`shape_promoted`).
-            sure: b.sure && (self.standing.leads() || streaming.is_some()),
+            // Of one that does not lead, a generation begun from its image now, whatever it was as primary (`shape_promoted`).
+            sure: if self.standing.leads() { b.sure } else { streaming.is_some() },
             doubts: self.doubts_peer(),
             discarded: b.discarded,
             suspect: self.local.suspect().any(),

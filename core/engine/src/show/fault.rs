@@ -220,6 +220,10 @@ impl<'a> View<'a> {
                 "neither node knows which copy has the data: `helio promote {group}` on the node that has it; if that is {node}, \
                  `helio member accept {group}/{volume}` on {node} first"
             )
+        } else if self.peer_role() == Some(Role::Secondary) && !self.record.superblock().consistent
+        {
+            // The peer has what this copy lacks.
+            format!("`helio promote {group}` on {peer}, from which the volume is then rebuilt")
         } else if self.peer_role() == Some(Role::Secondary) {
             format!(
                 "`helio promote {group}` on {peer}, from which the volume is then rebuilt; if {peer} refuses, since it may lack \

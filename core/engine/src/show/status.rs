@@ -363,16 +363,16 @@ impl View<'_> {
             (Stage::Following(Following::Returning), _) if self.local.members().are_foreign() => {
                 String::from("was primary when it stopped; a volume is on another disk now")
             }
-            (Stage::Following(Following::Returning), _) if self.local.suspect().any() => {
-                format!(
-                    "was primary when it stopped, and its copy is suspect; `helio promote {}` on {peer}, or accept the copy of this node",
-                    group
-                )
-            }
             (Stage::Following(Following::Returning), _) if !self.record.superblock().consistent => {
                 format!(
                     "was primary when it stopped, and some regions exist only on {peer}; `helio promote {}` \
                          on {peer}",
+                    group
+                )
+            }
+            (Stage::Following(Following::Returning), _) if self.local.suspect().any() => {
+                format!(
+                    "was primary when it stopped, and its copy is suspect; `helio promote {}` on {peer}, or accept the copy of this node",
                     group
                 )
             }

@@ -3,8 +3,9 @@
 
 use crate::content::Least;
 use crate::stage::{Decision, EXTENT, Shape, Stage};
-use helio_e2e::{PATIENCE, wait};
+use helio_e2e::{PATIENCE, group, wait};
 use helio_testkit::{Dice, Failing, eventually, faulty_stores_possible, times};
+use helio_units::Mode;
 use helio_wan::Cut;
 
 /// Rounds of an ordinary run.
@@ -130,6 +131,32 @@ fn alone_round(mut stage: Stage, then: Then, dice: &mut Dice) {
     stage.relay.control().heal();
     let primary = stage.settle(decision, dice);
     stage.finish(primary, Least::Durable);
+}
+
+#[test]
+fn a_primary_is_killed_after_its_peer_served_a_failed_flush_and_the_peer_is_promoted_without_force()
+{
+    if !faulty_stores_possible() {
+        return;
+    }
+    let name = "a_primary_is_killed_after_its_peer_served_a_failed_flush_and_the_peer_is_promoted_without_force";
+    let mut dice = Dice::of_test(name);
+    let shape = Shape { mode: Mode::Sync, ..Shape::draw(&mut dice) };
+    let mut stage = written(shape, Fails::Flush, false, dice.roll());
+    assert!(stage.flush(), "the peer has everything, and flushes");
+    stage.drained();
+    stage.restart("paris", true);
+    wait(&stage.pair, "lyon", "the peer", |status| status["peer"]["connection"] == "connected");
+    for node in ["paris", "lyon"] {
+        let shown = group(&stage.pair, node);
+        let next = shown["next"].as_str().unwrap_or_default();
+        assert!(next.contains("`helio promote db` on lyon"), "{node}: {shown:#}");
+        assert!(!next.contains("member accept"), "{node}: {shown:#}");
+    }
+    stage.pair.helio("lyon", &["promote", "db"]).expect_success();
+    let primary = stage.settle(Decision::LyonIsWhole, &mut dice);
+    assert_eq!(primary, "lyon");
+    stage.finish(primary, Least::Acknowledged);
 }
 
 #[test]

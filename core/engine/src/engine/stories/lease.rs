@@ -293,20 +293,23 @@ fn is_sure(desk: &Desk) -> bool {
 
 #[test]
 fn a_secondary_that_restarted_is_not_sure_of_what_it_confirmed_whatever_it_was_as_primary() {
-    let line = generation(1);
-    let new = Superblock::new("db", "paris", [SIZE.0].into());
-    let record = Superblock { role: Role::Secondary, lineage: line, sure: true, ..new };
-    let mut desk = Desk::new(leasing(Mode::NearSync));
-    desk.engine = Engine::new(leasing(Mode::NearSync), durable(record), 1, 1, Moment::ZERO);
-    let primary = Hello { serving: true, role: Role::Primary, ..hello(line, true) };
-    desk.meet(primary.clone());
-    assert!(!is_sure(&desk), "what lay in the memory of the process before is gone");
-    desk.hear(Message::Start(start(line, 1, true)));
-    desk.store_all();
-    desk.save_all();
-    desk.lose_link();
-    desk.meet(primary);
-    assert!(is_sure(&desk), "what it receives from now on it has");
+    // One that never was primary has a record that says nothing of that.
+    for sure in [true, false] {
+        let line = generation(1);
+        let new = Superblock::new("db", "paris", [SIZE.0].into());
+        let record = Superblock { role: Role::Secondary, lineage: line, sure, ..new };
+        let mut desk = Desk::new(leasing(Mode::NearSync));
+        desk.engine = Engine::new(leasing(Mode::NearSync), durable(record), 1, 1, Moment::ZERO);
+        let primary = Hello { serving: true, role: Role::Primary, ..hello(line, true) };
+        desk.meet(primary.clone());
+        assert!(!is_sure(&desk), "what lay in the memory of the process before is gone");
+        desk.hear(Message::Start(start(line, 1, true)));
+        desk.store_all();
+        desk.save_all();
+        desk.lose_link();
+        desk.meet(primary);
+        assert!(is_sure(&desk), "what it receives from now on it has");
+    }
 }
 
 /// A primary whose peer is away is demoted; its record.
