@@ -160,6 +160,11 @@ pub struct Config {
 }
 
 impl Config {
+    /// What all volumes hold.
+    pub(crate) fn size(&self) -> Bytes {
+        self.volumes.iter().fold(Bytes::ZERO, |sum, size| sum + *size)
+    }
+
     /// A group with the defaults of the configuration file, and with a safe copy of any size. Its volumes have no names.
     #[must_use]
     pub fn new(group: &str, node: &str, peer: &str, volumes: Vec<Bytes>) -> Self {

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use helio_format::lineage::Lineage;
 use helio_format::message::Hello;
 use helio_recovery::{self as recovery, Verdict};
-use helio_units::{Extent, Generation, VolumeIndex};
+use helio_units::{Bytes, Extent, Generation, VolumeIndex};
 
 impl View<'_> {
     /// What would be lost if this node gave up its side. `last_copy`: even if that is the last complete copy.
@@ -67,6 +67,15 @@ impl View<'_> {
             ));
         }
         if self.can_leave_following() { Ok(self.yielded_lineage()) } else { Err(busy()) }
+    }
+
+    /// In how much this node's image may differ from the other's: never less than it does, and no more than that and the hot extents unless
+    /// its record proves nothing.
+    pub(crate) fn may_differ(&self) -> Bytes {
+        if self.local.members().are_foreign() {
+            return self.turn.config().size();
+        }
+        self.differing().iter().fold(Bytes::ZERO, |sum, (_, extent)| sum + Bytes(extent.length))
     }
 
     /// Where this node's image may differ from the other's.

@@ -91,7 +91,7 @@ impl Primary {
         // What the local store is still busy with reaches the peer by its marks: the peer owes no word about it.
         self.line.iter_mut().for_each(Entry::peer_completes);
         let to_copy = self.marks.dirty_bytes();
-        let all = turn.config().volumes.iter().fold(Bytes::ZERO, |sum, size| sum + *size);
+        let all = turn.config().size();
         let coarse = to_copy >= all && !self.target.copy().is_shipped();
         self.copier.start(coarse, to_copy, turn.now());
         if nothing_to_do {

@@ -544,7 +544,7 @@ impl View<'_> {
     }
 
     /// On a primary counted from the stream and the bitmap; on a secondary what the primary reported last, aged since, and until
-    /// a report that came after the start of a stream this node's dirty regions. Only
+    /// a report that came after the start of a stream what this node's own records cover. Only
     /// what is known to be here since counts no more: all of it, or nothing, since nothing tells how long each item was.
     fn lag(&self, now: Moment) -> Lag {
         match (&self.standing, self.peer.session().told()) {
@@ -559,8 +559,10 @@ impl View<'_> {
                 // The primary receives this node's dirty regions only when the nodes connect, and reports them from the start of the
                 // stream on. Some may be in its backlog before: the sum is an upper bound.
                 let counted = follower.streams() && !self.peer.session().told_before_stream();
-                let own = if counted { Bytes::ZERO } else { self.marks().dirty_bytes() };
-                let bytes = Bytes(told.backlog_bytes) + own;
+                let own = if counted { Bytes::ZERO } else { self.may_differ() };
+                // The two differ in no more than the volumes hold.
+                let told_bytes = Bytes(told.backlog_bytes);
+                let bytes = (told_bytes + own).min(told_bytes.max(self.turn.config().size()));
                 let some = bytes > Bytes::ZERO || told.backlog_items > 0;
                 Lag {
                     bytes,

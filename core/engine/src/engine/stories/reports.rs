@@ -203,6 +203,7 @@ fn a_secondary_counts_its_dirty_regions_as_lag_until_its_primary_reports_after_t
     let ping = Ping { token: 1, accepted: Sequence(1), state: queuing, ..Ping::default() };
     let line = generation(1);
     let mut desk = Desk::new(config());
+    desk.engine.record.superblock_mut().marks_void = false;
     let volume = VolumeIndex(0);
     desk.engine.standing.marks_mut(&mut desk.engine.record).set(volume, Extent::new(0, REGION.0));
     desk.meet(Hello { serving: true, role: Role::Primary, ..hello(line, true) });
@@ -216,4 +217,33 @@ fn a_secondary_counts_its_dirty_regions_as_lag_until_its_primary_reports_after_t
     let backlog_bytes = both.0;
     desk.hear(Message::Ping(Ping { token: 2, backlog_bytes, state: syncing, ..ping }));
     assert_eq!(desk.lag().bytes, both, "the primary counts them from now on");
+}
+
+#[test]
+fn a_node_that_returns_reports_no_less_than_its_records_cover_and_no_more_than_the_volumes_hold() {
+    let new = Superblock::new("db", "paris", [SIZE.0].into());
+    let (role, lineage, wrote) = (Role::Primary, generation(1), true);
+    for (hot, marked, marks_void, expected) in [
+        (false, false, false, Bytes::ZERO),
+        (false, true, false, REGION),
+        // It wrote in that extent until it died: nothing else tells where.
+        (true, false, false, SIZE),
+        (true, true, false, SIZE),
+        (false, false, true, SIZE),
+    ] {
+        let record = Superblock { role, lineage, wrote, marks_void, ..new.clone() };
+        let hot = if hot { [0].into() } else { Vec::new() };
+        let mut desk = Desk::new(config());
+        let before = Durable { hot, ..durable(record) };
+        desk.engine = Engine::new(config(), before, 1, 1, Moment::ZERO);
+        if marked {
+            let marks = desk.engine.standing.marks_mut(&mut desk.engine.record);
+            marks.set(VolumeIndex(0), Extent::new(0, REGION.0));
+        }
+        let fork = lineage.fork(Generation { number: 9, tag: 9 }, Sequence(3));
+        desk.meet(Hello { serving: true, role: Role::Primary, ..hello(fork, true) });
+        let (state, mode) = (Some(State::Logging), Some(Mode::Async));
+        desk.hear(Message::Ping(Ping { token: 1, state, mode, ..Ping::default() }));
+        assert_eq!(desk.lag().bytes, expected, "marked {marked}, void {marks_void}");
+    }
 }
