@@ -14,10 +14,20 @@
 //!
 //! A copy that may be complete is given up only if the other one is complete ([`is_last`]), or both are suspect: nothing tells which of
 //! them has more, and the operator chooses.
+//!
+//! What the record of a node proves of its peer's copy ([`Delivered`]). Its age is that of the record: a peer that was promoted since has more.
+//!
+//! | label | what the record says | the peer has everything that this node acknowledged |
+//! |---|---|---|
+//! | `followed` | this node was not primary in its generation | yes: it acknowledged nothing |
+//! | `everything` | it left the role, and everything was durable at the peer | yes |
+//! | `not-everything` | it left the role before that | not proven: it has the last writes |
+//! | `unknown` | it did not leave the role | not proven |
 
 use alloc::format;
 use alloc::string::String;
 use helio_format::message::Hello;
+use helio_format::superblock::Superblock;
 use helio_units::{Generation, Role};
 
 /// What a node knows of a copy.
@@ -124,6 +134,47 @@ impl Completeness {
     }
 }
 
+/// What the record of a node proves of its peer's copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivered {
+    /// The node was not primary in its generation.
+    Followed,
+    /// The peer had everything when the node left the role, whatever became of its own copy.
+    Everything,
+    /// The peer may lack something that the node acknowledged.
+    NotEverything,
+    /// The node did not leave the role.
+    Unknown,
+}
+
+impl Delivered {
+    /// In the order of the table above.
+    pub const ALL: [Self; 4] =
+        [Self::Followed, Self::Everything, Self::NotEverything, Self::Unknown];
+
+    /// What that record proves.
+    #[must_use]
+    pub const fn of(record: &Superblock) -> Self {
+        match record {
+            Superblock { wrote: false, .. } => Self::Followed,
+            Superblock { clean: false, .. } => Self::Unknown,
+            Superblock { equal: true, .. } => Self::Everything,
+            _ => Self::NotEverything,
+        }
+    }
+
+    /// The word for it, as in the table above.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Followed => "followed",
+            Self::Everything => "everything",
+            Self::NotEverything => "not-everything",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
 /// Whether giving up a copy discards the last complete one, since the copy that is kept is not known to be complete.
 #[must_use]
 pub const fn is_last(given_up: Completeness, kept: Completeness) -> bool {
@@ -217,7 +268,23 @@ mod tests {
             .lines()
             .filter_map(|line| Some(line.strip_prefix("//! | `")?.split_once('`')?.0))
             .collect();
-        assert_eq!(rows, Completeness::ALL.map(Completeness::label));
+        let copies = Completeness::ALL.map(Completeness::label);
+        let records = Delivered::ALL.map(Delivered::label);
+        assert_eq!(rows, [&copies[..], &records[..]].concat());
+    }
+
+    #[test]
+    fn a_record_proves_that_the_peer_has_everything_only_of_a_primary_that_left_so() {
+        let new = Superblock::new("db", "paris", [helio_units::Bytes::mib(1).0].into());
+        for bits in 0..16 {
+            let [wrote, clean, equal, consistent] = [1, 2, 4, 8].map(|bit| bits & bit != 0);
+            let record = Superblock { wrote, clean, equal, consistent, ..new.clone() };
+            let delivered = Delivered::of(&record);
+            let everything = delivered == Delivered::Everything;
+            assert_eq!(everything, wrote && clean && equal, "{delivered:?}");
+            assert_eq!(delivered == Delivered::Followed, !wrote, "{delivered:?}");
+            assert_eq!(delivered == Delivered::Unknown, wrote && !clean, "{delivered:?}");
+        }
     }
 
     #[test]

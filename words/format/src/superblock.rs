@@ -10,7 +10,7 @@
 //! | 33 | clean: the last stop was clean, `head` is exact |
 //! | 34 | consistent: the image keeps the order promise |
 //! | 35 | wrote: this node accepted writes as primary in its generation |
-//! | 36 | equal: at the clean stop the peer's copy was durable up to `head` and nothing was marked |
+//! | 36 | equal: at the clean stop the peer's copy was durable up to `head`, and it had everything: if this copy is consistent, nothing was marked; if not, what was marked was at the peer |
 //! | 37 | alone: in its generation answers were given that the peer may not have |
 //! | 38 | marks void: this node's marks and hot extents prove nothing |
 //! | 39 | safe copy: 0 none, 1 kept, 2 given up |
@@ -113,7 +113,7 @@ pub struct Superblock {
     pub consistent: bool,
     /// This node accepted writes as primary in its generation.
     pub wrote: bool,
-    /// At the clean stop the peer was equal up to `head`.
+    /// At the clean stop the peer had everything up to `head`. If this copy is consistent, the two were equal.
     pub equal: bool,
     /// In its generation answers were given that the peer may not have.
     pub alone: bool,

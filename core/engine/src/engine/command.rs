@@ -27,7 +27,8 @@ impl Engine {
                 lineage.map(|lineage| self.standing.give_up(id, lineage, &mut self.record))
             }
             Command::Switch => self.view().may_switch().and_then(|way| {
-                self.standing.switch(id, way, &mut self.asked, &mut self.record, &mut self.turn)
+                let Self { standing, asked, record, local, turn, .. } = self;
+                standing.switch((id, way), asked, record, local, turn)
             }),
             Command::Stop => self.stop(id),
             Command::Pause => standing.pause(local, permit, turn),
@@ -35,8 +36,7 @@ impl Engine {
             Command::Resume => standing.resume(id, peer.session(), record, resync, local, turn),
             Command::Resync => standing.resync(id, peer.session(), record, resync, local, turn),
             Command::FullResync => {
-                let (session, records) = (peer.session(), (resync, record));
-                standing.full_resync(id, session, records, local, permit, turn)
+                standing.full_resync(id, peer.session(), (resync, record), local, permit, turn)
             }
             Command::Reverse(wish) => self.view().reversal_stake(wish).and_then(|_| {
                 let Self { standing, peer, resync, local, permit, turn, .. } = self;

@@ -6,7 +6,7 @@ use crate::refusal::Refusal;
 use crate::show::view::View;
 use alloc::format;
 use alloc::string::String;
-use helio_recovery::{Completeness, Side, is_last, only_choice};
+use helio_recovery::{Completeness, Delivered, Side, is_last, only_choice};
 use helio_units::{Moment, Role};
 
 impl View<'_> {
@@ -29,6 +29,17 @@ impl View<'_> {
             None => session.copy(),
         };
         copy.unless_failed(session.report().is_some_and(|report| !report.fault.is_empty()))
+    }
+
+    /// Whether this node was primary, and its record proves that its peer has everything that it acknowledged.
+    pub(crate) fn peer_has_everything(&self) -> bool {
+        !self.standing.leads() && Delivered::of(self.record.superblock()) == Delivered::Everything
+    }
+
+    /// Whether this node was primary, and left something that its peer may not have.
+    pub(crate) fn is_ahead(&self) -> bool {
+        !self.standing.leads()
+            && Delivered::of(self.record.superblock()) == Delivered::NotEverything
     }
 
     /// Refuses to give up this node's copy for its peer's, if it may be the last complete one. `allowed`: the operator named it as that.

@@ -289,7 +289,9 @@ impl View<'_> {
             (Some(p), _) => (true, p.head(), Sequence::ZERO, Sequence::ZERO),
             (_, Some(f)) => (true, f.reach(), f.received(), f.durable()),
             // A primary that left something undelivered or marked is not known to hold what its peer holds.
-            _ if b.clean && b.wrote && !b.equal => (true, b.head, Sequence::ZERO, Sequence::ZERO),
+            _ if b.clean && b.wrote && !(b.equal && b.consistent) => {
+                (true, b.head, Sequence::ZERO, Sequence::ZERO)
+            }
             _ if b.clean => (true, b.head, Sequence::ZERO, b.head),
             _ => (false, b.head, Sequence::ZERO, Sequence::ZERO),
         };

@@ -14,6 +14,7 @@ use alloc::format;
 use alloc::string::String;
 use helio_format::message::{Message, Parting};
 use helio_format::roles::Roles;
+use helio_recovery::Delivered;
 use helio_units::Bytes;
 
 impl Engine {
@@ -73,7 +74,7 @@ impl Engine {
             &mut self.turn,
         );
         self.permit.laid_down(&mut self.turn);
-        let delivered = self.record.superblock().equal;
+        let delivered = Delivered::of(self.record.superblock()) == Delivered::Everything;
         let text = match self.turn.config().peer_name() {
             None => format!("`helio promote {}` serves it again", self.turn.config().group),
             Some(peer) if delivered => format!("{peer} has everything"),

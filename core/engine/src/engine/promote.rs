@@ -14,7 +14,7 @@ use alloc::string::String;
 use helio_format::message::{Hello, Message, Parting};
 use helio_recovery::meaning;
 use helio_recovery::{self as recovery, Decision, Facts, Verdict};
-use helio_units::{Generation, Sequence, State};
+use helio_units::{Generation, Sequence};
 
 impl Engine {
     pub(crate) fn promote(
@@ -157,10 +157,8 @@ impl View<'_> {
     /// Whether this former primary may become primary again, its peer not having been promoted; if so, whether the peer's copy is
     /// equal.
     pub(crate) fn may_go_on(&self) -> Option<bool> {
-        let suspect = self.may_lead_from_suspect().is_err();
-        let unfit = self.local.metadata_failed() || self.local.members().are_foreign() || suspect;
         let b = self.record.superblock();
-        (!unfit).then_some(b.clean && b.equal)
+        self.may_lead_from_copy(false).is_ok().then_some(b.clean && b.equal)
     }
 
     /// Whether this node, which is not primary, may ask its peer for the role, or take it by force. What the peer answers
@@ -239,19 +237,12 @@ impl View<'_> {
         ))
     }
 
-    /// How a primary that is connected passes its role to this node. One whose metadata failed cannot record a change of role, and one
-    /// whose disk failed is in sync only after the repair.
+    /// How a primary that is connected passes its role to this node. One whose metadata failed cannot record a change of role.
     fn way_to_hand_over(&self) -> String {
         let (peer, group) = (&self.turn.config().peer, &self.turn.config().group);
-        let failed = self.peer_needs_repair().is_some();
-        if failed && self.doubts_peer() {
+        if self.peer_needs_repair().is_some() && self.doubts_peer() {
             return format!(
                 "repair the file system of the state directory on {peer} and restart its daemon, then `helio switch {group}`"
-            );
-        }
-        if failed && self.state() == State::Syncing {
-            return format!(
-                "`helio demote {group}` on {peer}, where a disk failed, then repeat the promotion"
             );
         }
         format!("`helio switch {group}` exchanges the roles without data loss")
@@ -348,7 +339,7 @@ impl View<'_> {
                     Refusal::no_complete_copy(group, peer)
                 }
                 _ => self.neither_has_everything().unwrap_or_else(|| {
-                    if self.standing.is(Following::Returning) {
+                    if self.standing.is(Following::Returning) || self.peer_has_everything() {
                         return format!(
                             "`helio promote {group}` on {peer}, which then completes the resync"
                         );

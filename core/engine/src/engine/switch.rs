@@ -54,7 +54,9 @@ impl Engine {
                 let free = self.view().may_be_taken();
                 let may = free.and_then(|()| self.view().may_hand_over().map_err(|it| it.text));
                 let (record, turn) = (&mut self.record, &mut self.turn);
-                let begin = |()| self.standing.hand_over(None, record, turn).map_err(|it| it.text);
+                let (standing, local) = (&mut self.standing, &mut self.local);
+                let begin =
+                    |()| standing.hand_over(None, record, local, turn).map_err(|it| it.text);
                 if let Err(text) = may.and_then(begin) {
                     self.peer.session().decline(text, &mut self.turn);
                 }
@@ -164,7 +166,10 @@ impl View<'_> {
             });
         }
         // A stream that the peer has not taken up yet is waited for while this node leaves.
-        let in_order = p.answers_count() && p.owed().stays_consistent() && p.marks().none_dirty();
+        // What is marked is at the peer if its copy takes the place of this node's, or can.
+        let replaced = p.peer_replaces_copy() || p.may_lose_failed(self.local, self.turn).is_some();
+        let whole = p.marks().none_dirty() || replaced;
+        let in_order = p.answers_count() && p.owed().stays_consistent() && whole;
         if p.is_periodic(self.turn.config()) {
             return Err(Refusal::new(
                 "periodic",
@@ -234,11 +239,7 @@ impl View<'_> {
     pub(crate) fn handed_back(&self, why: &str) -> Handed {
         let (peer, node) = (&self.turn.config().peer, &self.turn.config().node);
         let text = format!("{peer} did not become primary ({why})");
-        let unfit = if self.local.metadata_failed() {
-            Some(self.turn.metadata_refusal())
-        } else {
-            self.may_lead_from_suspect().err()
-        };
+        let unfit = self.may_lead_from_copy(false).err();
         let (text, hint) = match &unfit {
             None => {
                 let hint = format!("the log on {peer} gives the reason");
@@ -320,8 +321,9 @@ impl View<'_> {
         let late = !p.streams() || p.owed().is_image_out_of_order() || self.turn.now() >= until;
         match stage {
             LeaveStage::Draining => late,
-            // The record would call this copy good, and the peer could not bring a suspect one level by its marks alone.
-            LeaveStage::Cooling => late || self.local.suspect().any(),
+            // The record would call this copy good, and the peer could not bring a suspect one level by its marks alone. It calls one
+            // inconsistent in whose place the peer's is served.
+            LeaveStage::Cooling => late || (self.local.suspect().any() && !p.peer_replaces_copy()),
             LeaveStage::Flushing(_) | LeaveStage::Saving => false,
         }
     }

@@ -265,8 +265,8 @@ impl Primary {
     /// region of a suspect volume.
     pub(crate) fn lag(&self, now: Moment, local: &Local) -> Lag {
         let mut lag = Lag::default();
-        let anywhere = self.may_differ_anywhere(local);
-        if (anywhere || !self.marks.none_dirty()) && !planted(Plant::LagWithoutDirty) {
+        if self.owes_dirty(local) && !planted(Plant::LagWithoutDirty) {
+            let anywhere = self.may_differ_anywhere(local);
             lag.dirty =
                 self.marks.dirty_bytes_with(if anywhere { local.suspect().volumes() } else { 0 });
             lag.bytes = lag.dirty;
@@ -287,6 +287,12 @@ impl Primary {
         lag
     }
 
+    /// The peer may lack what is marked. It does not where its copy takes the place of this node's own.
+    fn owes_dirty(&self, local: &Local) -> bool {
+        let marked = self.may_differ_anywhere(local) || !self.marks.none_dirty();
+        marked && !self.peer_replaces_copy()
+    }
+
     /// Items that were accepted and that the peer does not have, the oldest first.
     fn owed_items(&self) -> impl Iterator<Item = &Entry> {
         // Of a peer that is away only what was durable there is known to be there still.
@@ -300,8 +306,9 @@ impl Primary {
 
     /// `oldest` of [`Self::lag`], if the peer lacks anything. It does not walk the queue.
     pub(crate) fn oldest_owed(&self, now: Moment, local: &Local) -> Option<Duration> {
-        let is_dirty = self.may_differ_anywhere(local) || !self.marks.none_dirty();
-        let dirty = is_dirty.then(|| self.dirty_since.map_or(Duration::ZERO, |since| now - since));
+        let dirty = self
+            .owes_dirty(local)
+            .then(|| self.dirty_since.map_or(Duration::ZERO, |since| now - since));
         let item = self.owed_items().next().map(|entry| now - entry.accepted_at());
         dirty.max(item)
     }

@@ -181,8 +181,10 @@ impl Standing {
             let proves = p.marks().is_saved() && self.owed_flushes(local, config).is_empty();
             b.marks_void = local.suspect().any() || (b.marks_void && !proves);
             b.head = p.head();
+            // The failure of a disk may not be recorded yet: this copy is inconsistent all the same.
+            b.consistent &= !p.peer_replaces_copy();
             b.equal = p.owed().stays_consistent()
-                && p.marks().none_dirty()
+                && (p.marks().none_dirty() || p.peer_replaces_copy())
                 && p.cursors().durable() == p.head()
                 && p.peer_incarnation().is_some()
                 // Whoever is to take over must follow this generation first.

@@ -97,12 +97,6 @@ impl View<'_> {
         CLASHES.into_iter().find(|label| *label == last.label)
     }
 
-    /// Whether this secondary was primary and left something that its peer may not have.
-    pub(crate) fn is_ahead(&self) -> bool {
-        let b = self.record.superblock();
-        !self.standing.leads() && b.clean && b.wrote && !b.equal
-    }
-
     /// What this node reports of itself to its peer.
     pub(crate) fn report(&self, state: State) -> Report {
         // Its texts are long to look for, and mostly there are none.

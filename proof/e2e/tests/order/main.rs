@@ -3,6 +3,7 @@
 
 mod another_disk;
 mod atomic;
+mod dead_disk;
 mod diverged;
 mod full;
 mod hand_over;

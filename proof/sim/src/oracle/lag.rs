@@ -57,9 +57,7 @@ impl Oracle {
     /// counts if an acknowledged write is newer than the peer's content.
     pub(super) fn judge_lag(&self, cluster: &Cluster, side: Side) -> Result<(), Violation> {
         let node = cluster.node(side);
-        let Some(engine) = node.engine.as_ref().filter(|e| !e.view().lacks_regions()) else {
-            return Ok(());
-        };
+        let Some(engine) = node.engine.as_ref() else { return Ok(()) };
         let streams = match engine.view().state() {
             State::Logging | State::NeedsRoom => false,
             // What a peer that died completed and lost is known when it comes back.

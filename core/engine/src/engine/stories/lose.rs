@@ -2,6 +2,7 @@
 //! Stories of a primary whose own store fails while its peer is level.
 
 mod full;
+mod leave;
 
 use super::*;
 use crate::role::leave::STOP_PATIENCE;

@@ -26,6 +26,12 @@ impl Primary {
         self.lack.is_some()
     }
 
+    /// The peer's copy takes the place of this node's own: what is marked is good there, and missing here. A reversal does that once it is
+    /// recorded, and the failure of a disk at once.
+    pub(crate) fn peer_replaces_copy(&self) -> bool {
+        self.lack.as_ref().is_some_and(|lack| lack.reversal().is_none())
+    }
+
     /// The record says which regions are missing here.
     pub(crate) fn is_lack_recorded(&self) -> bool {
         self.lack.as_ref().is_some_and(Lack::is_recorded)
