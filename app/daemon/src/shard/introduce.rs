@@ -2,6 +2,7 @@
 //! From a stranger on the peers' port to a group's peer: by its first message, and by its key.
 
 use super::Shard;
+use super::callers::Caller;
 use super::strangers::{Introduced, farewell};
 use super::stream::Stream;
 use helio_driver::{Buffer, Driver};
@@ -63,6 +64,20 @@ impl<D: Driver> Shard<D> {
                 group.link.called_with(key, from, now);
                 why = format!("{why}, but {key}");
             }
+            return self.refuse(stream, from, &why, now);
+        }
+        let caller = Caller { incarnation: hello.incarnation, from };
+        if let Err(later) = group.link.callers.accept(caller, group.link.is_up()) {
+            let known =
+                |from: Option<String>| from.unwrap_or_else(|| String::from("an unknown address"));
+            // A port changes with every call.
+            let this = known(from.map(|from| from.ip().to_string()));
+            let other = known(later.from.map(|from| from.to_string()));
+            let why = format!(
+                "group {}: two daemons of node {} run: the one that calls from {this}, and one that was started later, and is connected \
+                 from {other}. Stop one of them. A copied machine needs a node name, a key and disks of its own",
+                group.name, hello.node
+            );
             return self.refuse(stream, from, &why, now);
         }
         self.strangers.log.accepted(from);

@@ -2,6 +2,7 @@
 //! A group's connection to its peer: dialling, reading, writing, parting.
 
 use crate::names::{self, Unresolved};
+use crate::shard::callers::Callers;
 use crate::shard::guard::Guard;
 use crate::shard::route::{CONNECT_PATIENCE, Dialler, Route, Step};
 use crate::shard::stream::Stream;
@@ -114,6 +115,7 @@ pub(crate) struct Link {
     idle: Moment,
     pub(crate) guard: Guard,
     wrong_key: Option<WrongKey>,
+    pub(crate) callers: Callers,
 }
 
 impl Link {
@@ -154,6 +156,7 @@ impl Link {
             idle: Moment::ZERO,
             guard,
             wrong_key: None,
+            callers: Callers::default(),
         }
     }
 

@@ -14,6 +14,7 @@ mod ask;
 mod asked;
 mod attached;
 mod before;
+mod callers;
 pub(crate) mod census;
 mod clients;
 mod clock;

@@ -3,6 +3,7 @@
 
 mod check;
 mod clock;
+mod clones;
 mod common;
 mod configuration;
 mod forms;
