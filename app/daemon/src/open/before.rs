@@ -178,7 +178,10 @@ pub(super) fn found(host: &Host, path: &Path, record: &Superblock) -> Result<Bef
         }
         Err(error) => {
             let Superblock { group, node, .. } = record;
-            bail!("{shown}: {error}\n  hint: name the before-image file of {group} on {node}")
+            bail!(
+                "{shown}: {error}\n  hint: name the before-image file of {group} on {node}; one that lies in its place and is of no use \
+                 is moved away"
+            )
         }
     }
 }

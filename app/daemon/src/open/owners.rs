@@ -70,8 +70,8 @@ impl<'a> Members<'a> {
         let (member, shown, node) = (member.display(), file.display(), self.node);
         bail!(
             "{member} is a disk of group {0}, by {shown}, and {group} has no metadata: {0} was renamed, or {group} names a disk of it. \
-             Nothing was changed\n  hint: {1}. If not: give the group its name {0} again, on both nodes. If the data of {0} is no \
-             longer needed, move {shown} away, and repeat",
+             Nothing was changed\n  hint: {1}. To keep the old name, give the group its name {0} again, on both nodes. If {group} names \
+             this disk by mistake, correct its members. If the data of {0} is no longer needed, move {shown} away, and repeat",
             owner.0,
             renamed((&owner.0, &owner.1), (group, node)),
         )

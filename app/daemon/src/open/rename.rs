@@ -15,9 +15,9 @@ use crate::attach;
 use crate::config::{Config, GroupView};
 use crate::digest;
 use crate::offline;
-use crate::{drills, verified};
+use crate::{drills, released, verified};
 use anyhow::{Context, Result, bail};
-use helio_driver::{File, Host, Mode, OFlags};
+use helio_driver::{Errno, File, Host, Mode, OFlags};
 use helio_format::files::Standing;
 use helio_format::superblock::Superblock;
 use helio_ledger::{Found, Ledger, Opened, describe, files};
@@ -60,6 +60,14 @@ pub fn rename(host: &Host, wish: &Renaming) -> Result<Vec<String>> {
     let view = config.for_node(&wish.node)?;
     is_configured(wish, &config)?;
     let held = StateDir::open(host, &wish.state)?;
+    if wish.what == Name::Group && released::all(host, &held.path).contains(&wish.new) {
+        bail!(
+            "group {0} was released on this node, which ignores a group of that name. Nothing was changed\n  hint: use another \
+             name. {1}",
+            wish.new,
+            released::way_back(&held.path, &wish.new)
+        );
+    }
     let is_meant = |view: &&GroupView<'_>| match &wish.what {
         Name::Group => view.name == wish.new,
         Name::Volume(group) => view.name == group,
@@ -171,6 +179,18 @@ impl<'a> Job<'a> {
             let record = there.map(|path| Record::of(host, path)).transpose()?.flatten();
             job.records.extend(record);
         }
+        let is_blank = |path: &PathBuf| is_blank(host, path);
+        if wish.what == Name::Node && places(old).iter().all(is_blank) {
+            // A group that never was served here.
+            return Ok(job);
+        }
+        let is_two = job.records.iter().any(|record| record.standing == Standing::Both);
+        if is_two && job.records.len() < places(old).len() {
+            bail!(
+                "one of the two metadata files of {old} is missing, or cannot be read. Nothing was changed\n  hint: mount its disk \
+                 and repeat; if it is lost, remove it from `metadata` of the node in the configuration first"
+            );
+        }
         if job.records.is_empty() {
             bail!(
                 "{} has no metadata of {old} that can be read\n  hint: check the name and --state; `helio metadata check {old}` \
@@ -202,8 +222,8 @@ impl<'a> Job<'a> {
         let attached = attach::recorded(self.host, &self.state, group)?;
         let Some(volume) = attached.first() else { return Ok(()) };
         bail!(
-            "{} is attached, or will be when the daemon starts. Nothing was changed\n  hint: start the daemon with the old name, \
-             `helio detach {volume}`, stop it, and repeat",
+            "{} is attached, or will be when the daemon starts. Nothing was changed\n  hint: give the old name back in the configuration, start the \
+             daemon, `helio detach {volume}`, stop it, and repeat",
             attached.join(", ")
         )
     }
@@ -221,7 +241,8 @@ impl<'a> Job<'a> {
         if matches!(what, Name::Volume(_)) && verified::names(self.host, &path, old) {
             steps.push(Step::Verify(path, (old.clone(), new.clone())));
         }
-        let there = self.moves.into_iter().filter(|(old, new)| old != new && self.host.exists(old));
+        let host = self.host;
+        let there = self.moves.into_iter().filter(|(old, new)| old != new && !is_blank(host, old));
         steps.extend(there.map(|(old, new)| Step::Move(old, new)));
         Ok(steps)
     }
@@ -254,15 +275,17 @@ impl<'a> Job<'a> {
         let Renaming { old, new, .. } = self.wish;
         let names = || self.view.group.volumes.keys();
         let at = names().position(|name| name == new).unwrap_or_default();
+        let was_at = names().filter(|name| *name != new && *name < old).count();
         let [was, is] = [old, new].map(|name| digest::volume(name));
         match found.names[at] {
             known if known == is => Ok(None),
-            known if known == was || known == 0 => {
+            known if was_at == at && (known == was || known == 0) => {
+                // Another volume that has another name in the configuration is renamed by itself.
                 let mut named = found.clone();
-                named.names = names().map(|name| digest::volume(name)).collect();
+                named.names[at] = is;
                 Ok(Some(named))
             }
-            _ if found.names.contains(&was) => bail!(
+            known if known == 0 || found.names.contains(&was) => bail!(
                 "{new} would not have the place of {old} in the order of the names of the volumes, which cannot change. Nothing was \
                  changed\n  hint: choose a name with the same place in this order"
             ),
@@ -274,9 +297,12 @@ impl<'a> Job<'a> {
     }
 }
 
-/// A file that is missing or empty has nothing of a group.
+/// A file that is missing or empty has nothing of a group: a daemon makes an empty one before it finds out that it must not serve.
 fn is_blank(host: &Host, path: &Path) -> bool {
-    host.facts(path, true).map_or(true, |facts| facts.length.0 == 0)
+    match host.facts(path, true) {
+        Ok(facts) => facts.length.0 == 0,
+        Err(error) => error == Errno::NOENT,
+    }
 }
 
 impl Record {
@@ -425,18 +451,70 @@ mod tests {
                     assert!(refused.contains(way) || refused.contains(back), "{done}: {refused}");
                 }
             }
+            // A daemon makes an empty file in a place where it misses one.
+            for folder in ["state/groups", "second"] {
+                for group in ["db", "pg"] {
+                    let path = scratch.path().join(folder).join(format!("{group}.meta"));
+                    let open = fs::OpenOptions::new().create(true).append(true).open(path);
+                    drop(open.expect("there is room"));
+                }
+            }
             let groups = rename(&host, &wish).expect("it is repeated");
             assert_eq!(groups.is_empty(), done >= all, "{groups:?}");
             assert_eq!(opened(&wish, "new.toml").expect("it is served").0, 0, "nothing is made");
             for kind in ["meta", "before", "verify", "drill", "frozen"] {
                 let path = |group: &str| wish.state.join(format!("groups/{group}.{kind}"));
-                assert!(path("pg").exists() && !path("db").exists(), "{kind}");
+                assert!(!is_blank(&host, &path("pg")) && is_blank(&host, &path("db")), "{kind}");
             }
-            assert!(!scratch.path().join("second/db.meta").exists());
+            assert!(is_blank(&host, &scratch.path().join("second/db.meta")));
             if done > all {
                 assert_eq!(all, 8, "two records, six files");
                 break;
             }
+        }
+    }
+
+    #[test]
+    fn a_second_metadata_file_that_is_not_there_is_no_file_that_was_renamed() {
+        let (scratch, wish) = renamed();
+        fs::remove_file(scratch.path().join("second/db.meta")).expect("it was there");
+        let refused = rename(&Linux::host(), &wish).expect_err("it is not mounted").to_string();
+        assert!(refused.contains("hint: mount its disk"), "{refused}");
+        assert!(scratch.path().join("state/groups/db.meta").exists(), "nothing was changed");
+    }
+
+    #[test]
+    fn a_volume_gets_only_a_name_that_keeps_its_place_and_no_other_volume_gets_one() {
+        const MORE: &str = "[group.db.volume.more]\nsize = \"1MiB\"\nmembers.paris = [\"/nowhere/more\"]\nmembers.lyon = [\"/nowhere/m\"]\n";
+        let host = Linux::host();
+        let scratch = tempfile::tempdir().expect("there is room");
+        let config = scratch.path().join("helio.toml");
+        let (two, state) = (format!("{CONFIG}{MORE}"), scratch.path().join("state"));
+        fs::create_dir_all(state.join("groups")).expect("there is room");
+        let path = state.join("groups/db.meta");
+        let parsed = Config::parse(&two, "helio.toml").expect("it is whole");
+        let engine =
+            engine_config(&parsed.for_node("paris").expect("it is there").groups[0], "paris");
+        let file = metadata::open(&host, &path, true).expect("it is new");
+        begin::first(&host, (&file, &path), &engine).expect("there is room");
+        drop(file);
+        let (what, old, node) = (Name::Volume("db".into()), "data".into(), "paris".into());
+        let wish = Renaming { what, old, new: String::new(), node, config, state };
+        let names = || {
+            let record = Record::of(&host, &path).expect("it can be read").expect("it has one");
+            record.found.names
+        };
+        // The other volume has another name in the file, too, and is renamed by itself.
+        for (new, other, fits) in
+            [("zeros", "more", false), ("zeros", "n", false), ("d", "n", true)]
+        {
+            let text = two.replace("volume.data", &format!("volume.{new}"));
+            let text = text.replace("volume.more", &format!("volume.{other}"));
+            fs::write(&wish.config, text).expect("there is room");
+            let wish = Renaming { new: new.into(), ..wish.clone() };
+            assert_eq!(rename(&host, &wish).is_ok(), fits, "{new}, {other}");
+            let data = if fits { new } else { "data" };
+            assert_eq!(names(), [data, "more"].map(|name| digest::volume(name)));
         }
     }
 }

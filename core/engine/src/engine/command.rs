@@ -27,8 +27,7 @@ impl Engine {
                 lineage.map(|lineage| self.standing.give_up(id, lineage, &mut self.record))
             }
             Command::Switch => self.view().may_switch().and_then(|way| {
-                let Self { standing, asked, record, local, turn, .. } = self;
-                standing.switch((id, way), asked, record, local, turn)
+                self.standing.switch(id, way, &mut self.asked, &mut self.record, &mut self.turn)
             }),
             Command::Stop => self.stop(id),
             Command::Pause => standing.pause(local, permit, turn),

@@ -218,6 +218,9 @@ impl Engine {
                 &self.turn,
             );
         }
+        if let Some(follower) = self.standing.follower_mut() {
+            follower.primary_is_at(ping.accepted);
+        }
         if ping.hurry {
             self.standing.hurry();
         }
@@ -311,7 +314,11 @@ impl View<'_> {
             // While a disk is shipped the marks are those against it, and tell nothing of any other copy.
             trusted: !b.marks_void && !foreign && b.seeding == 0,
             // Of one that does not lead, a generation begun from its image now, whatever it was as primary (`shape_promoted`).
-            sure: if self.standing.leads() { b.sure } else { streaming.is_some() },
+            sure: if self.standing.leads() {
+                b.sure
+            } else {
+                streaming.is_some_and(Follower::is_sure)
+            },
             doubts: self.doubts_peer(),
             discarded: b.discarded,
             suspect: self.local.suspect().any(),

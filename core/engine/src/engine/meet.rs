@@ -132,12 +132,8 @@ impl Engine {
                 turn.send(Message::Copying(Copying::MarksWanted));
             }
             Verdict::UpdateAll => {
-                // That everything is marked is durable before anything is copied. What an older file has to say of itself is durable
-                // there before the stream is adopted.
+                // That everything is marked is durable before anything is copied.
                 self.record.keeping_mut().ages_mut().begin_again_when_taken_up(theirs);
-                if planted(Plant::AnewTooEarly) {
-                    self.record.keeping_mut().ages_mut().begin_again(theirs);
-                }
                 primary.copy_everything(
                     self.resync.update_mut(),
                     &mut self.record,

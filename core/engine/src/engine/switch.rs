@@ -54,9 +54,7 @@ impl Engine {
                 let free = self.view().may_be_taken();
                 let may = free.and_then(|()| self.view().may_hand_over().map_err(|it| it.text));
                 let (record, turn) = (&mut self.record, &mut self.turn);
-                let (standing, local) = (&mut self.standing, &mut self.local);
-                let begin =
-                    |()| standing.hand_over(None, record, local, turn).map_err(|it| it.text);
+                let begin = |()| self.standing.hand_over(None, record, turn).map_err(|it| it.text);
                 if let Err(text) = may.and_then(begin) {
                     self.peer.session().decline(text, &mut self.turn);
                 }
@@ -166,9 +164,8 @@ impl View<'_> {
             });
         }
         // A stream that the peer has not taken up yet is waited for while this node leaves.
-        // What is marked is at the peer if its copy takes the place of this node's, or can.
-        let replaced = p.peer_replaces_copy() || p.may_lose_failed(self.local, self.turn).is_some();
-        let whole = p.marks().none_dirty() || replaced;
+        // What is marked is at the peer if its copy takes the place of this node's.
+        let whole = p.marks().none_dirty() || p.peer_replaces_copy();
         let in_order = p.answers_count() && p.owed().stays_consistent() && whole;
         if p.is_periodic(self.turn.config()) {
             return Err(Refusal::new(
@@ -260,8 +257,9 @@ impl View<'_> {
         let text = format!(
             "{peer} was requested to become primary and has not responded: it may be primary"
         );
+        let who = if self.may_lead_from_copy(false).is_ok() { "either node" } else { peer };
         let hint = format!(
-            "`helio status {group}` on {peer}: if it is not primary, `helio promote {group}` on either node"
+            "`helio status {group}` on {peer}: if it is not primary, `helio promote {group}` on {who}"
         );
         Handed::Unheard(Refusal::new("unsure", text, hint))
     }

@@ -21,6 +21,7 @@ mod cursors;
 mod durability;
 mod intake;
 mod news;
+mod recall;
 mod snapshots;
 
 use crate::effect::{Effect, ReadAs};
@@ -44,6 +45,7 @@ use helio_stack::StoreOp;
 use helio_units::{Bytes, Extent, Mode, Moment, Sequence, VolumeIndex};
 use intake::Intake;
 use news::{News, TELL_AFTER};
+use recall::Recall;
 use snapshots::Snapshots;
 
 /// The copier's bytes count to a flush with this part of them.
@@ -166,6 +168,7 @@ pub(crate) struct Follower {
     refused: Option<Shortage>,
     /// What is to be done about copies.
     snapshots: Snapshots,
+    recall: Recall,
 }
 
 impl Follower {
@@ -182,6 +185,7 @@ impl Follower {
             applying: Applying::Running,
             refused: None,
             snapshots: Snapshots::default(),
+            recall: Recall::default(),
         }
     }
 
@@ -243,7 +247,20 @@ impl Follower {
             return;
         }
         self.intake.adopt(start);
+        self.recall.starts_again();
         self.durability.start_waits();
+    }
+
+    /// A ping of the primary on the stream that was begun last says that its line reaches to there.
+    pub(crate) fn primary_is_at(&mut self, accepted: Sequence) {
+        if self.intake.is_adopted() {
+            self.recall.primary_is_at(accepted, self.received());
+        }
+    }
+
+    /// It lacks nothing that it confirmed, be it in the memory of a process before.
+    pub(crate) fn is_sure(&self) -> bool {
+        self.recall == Recall::Whole
     }
 
     /// The start that waits to be adopted.

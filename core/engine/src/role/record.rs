@@ -97,16 +97,16 @@ impl Standing {
 
     pub(crate) fn shape_promoted(&self, b: &mut Superblock, dice: &mut Dice, turn: &Turn) {
         let streaming = self.streaming();
-        let (streams, head) = (streaming.is_some(), streaming.map_or(b.head, |f| f.head()));
+        let head = streaming.map_or(b.head, |f| f.head());
         // Nobody commanded it: a primary goes on behind its own clean stop, and nothing forked. Anything else forks.
         let goes_on =
             matches!(self.stage(), Stage::Following(Following::Promoting { command: None, .. }))
                 && b.clean
                 && b.lineage.generation != Generation::NONE;
         if !goes_on {
-            // An image that was followed until now lacks nothing that was confirmed; one that its process left
-            // may have lost what was not flushed.
-            b.sure = streams;
+            // An image that was followed until now lacks nothing that was confirmed, once it has again what a process before lost; one
+            // that its process left may have lost what was not flushed.
+            b.sure = streaming.is_some_and(Follower::is_sure);
             let generation =
                 Generation { number: b.lineage.generation.number + 1, tag: dice.roll() };
             b.lineage = b.lineage.fork(generation, head);

@@ -18,7 +18,6 @@
 
 use crate::effect::Effect;
 use crate::event::CommandId;
-use crate::local::Local;
 use crate::record::Record;
 use crate::record::save::Leave;
 use crate::refusal::Refusal;
@@ -62,14 +61,14 @@ impl Standing {
     /// Begins a change of roles.
     pub(crate) fn switch(
         &mut self,
-        (command, way): (CommandId, Switch),
+        command: CommandId,
+        way: Switch,
         asked: &mut Asked,
         record: &mut Record,
-        local: &mut Local,
         turn: &mut Turn,
     ) -> Result<Option<String>, Refusal> {
         match way {
-            Switch::HandOver => self.hand_over(Some(command), record, local, turn),
+            Switch::HandOver => self.hand_over(Some(command), record, turn),
             Switch::Ask => {
                 asked.switch_later(command, turn.now() + ASKED_PATIENCE);
                 turn.send(Message::Roles(Roles::SwitchWanted));
@@ -83,18 +82,11 @@ impl Standing {
         &mut self,
         command: Option<CommandId>,
         record: &mut Record,
-        local: &mut Local,
         turn: &mut Turn,
     ) -> Result<Option<String>, Refusal> {
-        if let Some(p) = self.primary_mut() {
-            if let Some((volume, fault)) = p.fault() {
-                let volume = turn.config().name_of(volume);
-                turn.info(format!("volume {volume} failed on this node ({fault}); switching"));
-            }
-            // What failed there is at the peer, which is about to be primary.
-            if let Some((volume, fault)) = p.may_lose_failed(local, turn) {
-                p.lose(volume, fault, local, turn);
-            }
+        if let Some((volume, fault)) = self.primary().and_then(|p| p.fault()) {
+            let volume = turn.config().name_of(volume);
+            turn.info(format!("volume {volume} failed on this node ({fault}); switching"));
         }
         turn.push(Effect::DismissClients);
         // The last copy goes to the peer: only a demotion is refused for it.

@@ -127,34 +127,6 @@ fn a_switch_leads_out_of_a_node_with_a_dead_disk() {
 }
 
 #[test]
-fn a_switch_leads_out_of_a_node_whose_disk_fails_although_its_peer_is_not_to_serve() {
-    if !faulty_stores_possible() {
-        return;
-    }
-    let dice =
-        Dice::of_test("a_switch_leads_out_of_a_node_whose_disk_fails_although_its_peer_is_not_to");
-    let store = StorePlan::new(SIZE).mount();
-    let pair = Plan::new("db")
-        .mode(Mode::Async)
-        .group_line("on-error = \"pass\"")
-        .volume("data", SIZE)
-        .volume_line("sparse = true")
-        .member("paris", "data", store.path())
-        .start();
-    let book = Arc::new(Book::new(dice.seed()));
-    begin(&pair, "paris");
-    SOME.run(&pair, "paris", &dice.fork(1), &book);
-    wait_level(&pair, "paris");
-    store.fail_extent(Extent::new(0, SIZE.0), true);
-    let mut client = connect(&pair, "paris");
-    client.write(0, &[0; 4096], false).expect_err("the client gets the error");
-    client.disconnect().expect("it may go");
-    pair.helio("paris", &["switch", "db"]).expect_success();
-    assert_eq!(group(&pair, "lyon")["role"], "primary");
-    book.assert_holds("lyon", &image(&pair, "lyon", book.run()), Promise::Everything);
-}
-
-#[test]
 fn a_primary_served_from_its_peer_is_killed_and_the_peer_warns_of_nothing() {
     let mut story =
         Story::new("a_primary_served_from_its_peer_is_killed_and_the_peer_warns_of_nothing");

@@ -300,15 +300,25 @@ fn a_secondary_that_restarted_is_not_sure_of_what_it_confirmed_whatever_it_was_a
         let record = Superblock { role: Role::Secondary, lineage: line, sure, ..new };
         let mut desk = Desk::new(leasing(Mode::NearSync));
         desk.engine = Engine::new(leasing(Mode::NearSync), durable(record), 1, 1, Moment::ZERO);
-        let primary = Hello { serving: true, role: Role::Primary, ..hello(line, true) };
+        let head = Sequence(9);
+        let primary = Hello { serving: true, role: Role::Primary, head, ..hello(line, true) };
         desk.meet(primary.clone());
         assert!(!is_sure(&desk), "what lay in the memory of the process before is gone");
         desk.hear(Message::Start(start(line, 1, true)));
         desk.store_all();
         desk.save_all();
-        desk.lose_link();
-        desk.meet(primary);
-        assert!(is_sure(&desk), "what it receives from now on it has");
+        // What the process before had received lies on the primary's line, up to the third item.
+        let ping = |accepted| Message::Ping(Ping { token: 1, accepted, ..Ping::default() });
+        for (received, sure) in [(1, false), (2, false), (3, true), (4, true)] {
+            desk.hear(item(received));
+            desk.hear(ping(Sequence(received.max(3))));
+            desk.lose_link();
+            desk.meet(primary.clone());
+            assert_eq!(is_sure(&desk), sure, "{received} received");
+            desk.hear(Message::Start(start(line, received + 1, true)));
+            desk.store_all();
+            desk.save_all();
+        }
     }
 }
 

@@ -562,7 +562,7 @@ fn a_target_that_was_rolled_back_is_so_until_it_has_taken_up_the_stream_that_bri
         head: Sequence(at),
         received: Sequence(at),
         durable: Sequence(at),
-        ..hello(lineage.clone(), consistent)
+        ..hello(lineage, consistent)
     };
     for _ in 0..2 {
         desk.lose_link();

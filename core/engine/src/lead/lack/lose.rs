@@ -44,17 +44,6 @@ impl Primary {
             }
     }
 
-    /// The volume whose store failed, and how, if only regions of it are marked and the peer can serve them, whatever the policy.
-    pub(crate) fn may_lose_failed(
-        &self,
-        local: &Local,
-        turn: &Turn,
-    ) -> Option<(VolumeIndex, StoreFault)> {
-        let marked = !self.marks.none_dirty();
-        let failed = self.own.fault().filter(|(_, fault)| marked && fault.is_of_store());
-        failed.filter(|(volume, _)| self.may_lose(*volume, Failed::Flush, local, turn))
-    }
-
     /// Nothing is marked on any volume, but for those whose copies the peer's take the place of: what failed on them stays
     /// marked, and is on the line like any other item.
     fn is_whole_but_for(&self, volume: VolumeIndex, local: &Local, turn: &Turn) -> bool {

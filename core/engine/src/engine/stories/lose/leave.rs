@@ -97,34 +97,25 @@ fn a_switch_leads_out_of_a_node_whose_disk_failed() {
 }
 
 #[test]
-fn a_switch_leads_out_of_a_failed_disk_whose_peer_was_not_to_serve() {
-    for operation in [
-        Operation::Write {
-            extent: Extent::new(0, 4096),
-            payload: Payload { id: PayloadId(9), length: 4096 },
-            fua: false,
-        },
-        Operation::Read(Extent::new(0, 4096)),
-    ] {
-        let mut desk = Desk::replicating(Mode::Sync);
-        desk.ask(1, operation);
+fn a_switch_leads_out_of_a_disk_that_fails_reads_whose_peer_was_not_to_serve() {
+    let mut desk = Desk::replicating(Mode::Sync);
+    desk.ask(1, Operation::Read(Extent::new(0, 4096)));
+    fail(&mut desk);
+    peer_has_all(&mut desk);
+    desk.save_all();
+    assert_eq!(desk.answers, [(1, false)], "the policy is to pass");
+    desk.results.clear();
+    desk.command(Command::Switch);
+    // The disk takes no flush either.
+    while !desk.ios.is_empty() {
         fail(&mut desk);
+    }
+    for _ in 0..3 {
+        desk.now = desk.now + Duration::from_secs(2);
         peer_has_all(&mut desk);
         desk.save_all();
-        assert_eq!(desk.answers, [(1, false)], "the policy is to pass");
-        desk.results.clear();
-        desk.command(Command::Switch);
-        // The disk takes no flush either.
-        while !desk.ios.is_empty() {
-            fail(&mut desk);
-        }
-        for _ in 0..3 {
-            desk.now = desk.now + Duration::from_secs(2);
-            peer_has_all(&mut desk);
-            desk.save_all();
-        }
-        assert!(invited(&desk), "{operation:?}: {:?}", desk.results);
     }
+    assert!(invited(&desk), "{:?}", desk.results);
 }
 
 #[test]
