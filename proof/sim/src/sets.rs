@@ -181,8 +181,10 @@ enum Age {
 impl Age {
     /// After a step, with how old the file says that it is, and how old the peer's record says that it was.
     fn behind(self, side: Side, cluster: &Cluster) -> Self {
-        let (node, peer) = (cluster.node(side), cluster.node(side.other()).metadata.says());
         let Self::Old { told } = self else { return self };
+        let (node, other) = (cluster.node(side), cluster.node(side.other()));
+        // To read what a file says takes time, and a node that is up knows it.
+        let peer = other.superblock().cloned().or_else(|| other.metadata.says());
         // One that gave its own copy up has forgotten its peer, too.
         let told =
             told && peer.as_ref().is_some_and(|peer| peer.lineage.generation != Generation::NONE);

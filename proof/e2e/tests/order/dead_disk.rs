@@ -5,8 +5,8 @@ use helio_e2e::{
     Book, Load, PATIENCE, Promise, assert_members_equal, begin, connect, group, image, number,
     wait, wait_level,
 };
-use helio_testkit::{Dice, Pair, Plan, StorePlan, eventually, faulty_stores_possible};
-use helio_units::{Bytes, Extent, Mode};
+use helio_testkit::{Dice, Pair, Plan, eventually};
+use helio_units::{Bytes, Mode};
 use std::fs::OpenOptions;
 use std::sync::Arc;
 
