@@ -43,8 +43,6 @@ pub enum Plant {
     ServeUnrecorded,
     /// What the peer remembers of this node's metadata counts for nothing.
     TrustRolledBack,
-    /// A peer's older metadata counts anew as soon as it is met, before the peer has recorded that it is old.
-    AnewTooEarly,
     /// Hot extents are forgotten at a restart.
     ForgetHot,
     /// The peer is called level while it lacks answered writes.
@@ -230,7 +228,6 @@ impl Plant {
         ("own-marks-only", Self::OwnMarksOnly),
         ("serve-unrecorded", Self::ServeUnrecorded),
         ("trust-rolled-back", Self::TrustRolledBack),
-        ("anew-too-early", Self::AnewTooEarly),
         ("forget-hot", Self::ForgetHot),
         ("level-early", Self::LevelEarly),
         ("drop-unmarked", Self::DropUnmarked),

@@ -514,7 +514,7 @@ mod tests {
             let wish = Renaming { new: new.into(), ..wish.clone() };
             assert_eq!(rename(&host, &wish).is_ok(), fits, "{new}, {other}");
             let data = if fits { new } else { "data" };
-            assert_eq!(names(), [data, "more"].map(|name| digest::volume(name)));
+            assert_eq!(names(), [data, "more"].map(digest::volume));
         }
     }
 }

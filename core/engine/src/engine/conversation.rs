@@ -187,12 +187,14 @@ impl Engine {
         }
         let b = self.record.superblock();
         let kept = !self.keeper.is_short() && (start.keep || self.keeper.kept().is_none());
-        // The record tells of the image only what no marker is about to change.
+        // The record tells of the image only what no marker is about to change. One that was found to be old says so, or is about to: a
+        // stream that brings everything ends that where it is adopted.
         let changes = self.standing.follower().is_some_and(Follower::holds_marker)
             || self.record.wants(|goal| *goal == Goal::Consistent);
         let continues = b.lineage == start.lineage
             && b.consistent == start.consistent
             && !changes
+            && !self.view().is_record_old()
             && !b.clean
             && !b.alone
             && (kept || b.consistent);

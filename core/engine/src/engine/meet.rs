@@ -386,7 +386,7 @@ impl View<'_> {
     }
 
     /// The peer remembers more than our metadata is.
-    fn is_record_old(&self) -> bool {
+    pub(crate) fn is_record_old(&self) -> bool {
         let said = self.peer.session().said();
         let remembers = self.peer.session().peer().map(|peer| peer.remembers);
         remembers.is_some_and(|remembers| recovery::is_older(said, remembers))

@@ -2,7 +2,6 @@
 //! How old the metadata is, this node's own and the peer's: how often each was durably changed.
 
 use core::time::Duration;
-use helio_plant::{Plant, planted};
 use helio_units::Moment;
 
 /// What was heard of the peer's metadata is recorded once in that time at most.
@@ -122,11 +121,8 @@ impl Ages {
 
     /// Its count begins again once it has taken up the stream that is begun for it: what an older file has to say of itself is durable
     /// there before that.
-    pub(crate) fn begin_again_when_taken_up(&mut self, metadata: u64) {
+    pub(crate) const fn begin_again_when_taken_up(&mut self, metadata: u64) {
         self.anew = Some(metadata);
-        if planted(Plant::AnewTooEarly) {
-            self.begin_again(metadata);
-        }
     }
 
     /// It has taken up the stream that flows: what it found of itself then is durable there. Returns whether its count begins again.
