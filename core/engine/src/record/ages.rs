@@ -125,11 +125,11 @@ impl Ages {
         self.anew = Some(metadata);
     }
 
-    /// It has taken up the stream that flows: what it found of itself then is durable there. Returns whether its count begins again.
+    /// It has taken up the stream that flows: what it found of itself then is durable there. Returns whether a later state is forgotten.
     pub(crate) fn taken_up(&mut self) -> bool {
-        let anew = self.anew.take();
-        self.heard = anew.unwrap_or(self.heard);
-        anew.is_some()
+        let heard = self.heard;
+        self.heard = self.anew.take().unwrap_or(heard);
+        self.heard < heard
     }
 
     /// The connection ended before that.
