@@ -149,7 +149,8 @@ fn start_on_new_disk(pair: &mut Pair, node: usize) {
     let next = pair.button(Button::ReplaceDisk(node)).expect("replaced");
     assert!(next.contains("Next: start its daemon"), "{next}");
     assert_eq!(pair.look_now().nodes[node].disk, DiskState::New);
-    pair.button(Button::Start(node)).expect("started");
+    // What was under way when it was killed holds its files for a moment.
+    pair.wait("the start", |pair| pair.button(Button::Start(node)).ok().map(drop));
     assert_eq!(pair.look_now().nodes[node].disk, DiskState::Incomplete);
 }
 
