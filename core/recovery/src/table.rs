@@ -239,7 +239,7 @@ const ROWS: [Row; 25] = {
         Row { old: [Y, None], ..row(SOURCE_METADATA_LOST, Verdict::Refuse, &[Unrelated]) },
         row("unrelated", Verdict::Refuse, &[Unrelated]),
         Row { old: [Y, None], ..row(SOURCE_ROLLED_BACK, Verdict::Refuse, KNOWN) },
-        row("newer-elsewhere", Verdict::Refuse, &[Descendant]),
+        row(NEWER_ELSEWHERE, Verdict::Refuse, &[Descendant]),
         Row { own: Y, ..row("split-brain", Verdict::Refuse, &[Sibling]) },
         Row { own: Y, alone: N, ..row("both-crashed", Verdict::Refuse, LINE) },
         Row { own: Y, ..row("diverged", Verdict::Refuse, LINE) },
@@ -274,6 +274,8 @@ const ROWS: [Row; 25] = {
     ]
 };
 
+/// The target's history continued beyond the source's.
+pub const NEWER_ELSEWHERE: &str = "newer-elsewhere";
 /// The target lost its metadata.
 pub(crate) const METADATA_LOST: &str = "metadata-lost";
 /// The target lost its metadata, and has the only copy that may be complete.

@@ -146,6 +146,15 @@ impl View<'_> {
         }
         match recovery::of_request(asker, (generation, durable), &ours, self.leader_went_back()) {
             None => Some(format!("generation {generation} is not in the history of its copy")),
+            // What it recorded of itself before it crashed is less than it has: everything was durable there when this node, which has no
+            // complete copy, left the role.
+            Some(Decision { label: recovery::NEWER_ELSEWHERE, .. })
+                if !ours.consistent
+                    && self.peer_has_everything()
+                    && asker.lineage.generation == ours.lineage.generation =>
+            {
+                None
+            }
             Some(Decision { label, verdict: Verdict::Refuse }) => {
                 let row = meaning(label, &config.group, &config.peer, &config.node);
                 Some(format!("{label}: {}", row.meaning))

@@ -60,6 +60,31 @@ fn a_primary_without_its_disk_knows_that_its_peer_has_everything() {
     }
 }
 
+/// What the record of a secondary says at its start is less than what its disk has.
+#[test]
+fn a_peer_that_had_everything_and_restarted_is_given_the_role_by_a_node_that_has_no_complete_copy()
+{
+    for equal in [true, false] {
+        let mut desk = served();
+        let lineage = desk.lineage_now();
+        let record = left(&mut desk, Command::Demote);
+        assert!(record.head > Sequence(1));
+        desk.engine.record.superblock_mut().equal = equal;
+        desk.lose_link();
+        let (head, durable, generation) = (Sequence(1), Sequence(1), lineage.generation);
+        let (incarnation, clean, sure) = (PEER + 1, false, false);
+        let restarted = Hello { incarnation, clean, sure, head, ..hello(lineage, true) };
+        desk.meet(restarted);
+        desk.hear(Message::PromoteRequest { generation, durable });
+        let granted = |m: &Message| match m {
+            Message::PromoteReply { granted, .. } => Some(*granted),
+            _ => None,
+        };
+        let granted = desk.said.iter().rev().find_map(granted);
+        assert_eq!(granted, Some(equal), "what it acknowledged is at the peer: {equal}");
+    }
+}
+
 #[test]
 fn what_only_its_queue_has_is_told_as_that() {
     let mut desk = answered_at_the_peer_alone();
