@@ -7,7 +7,7 @@ use helio_testkit::{TempDir, helio};
 use std::collections::BTreeSet;
 
 /// Commands that ask no daemon, by the first word.
-const LOCAL: [&str; 16] = [
+const LOCAL: [&str; 17] = [
     "adopt",
     "check",
     "completions",
@@ -18,6 +18,7 @@ const LOCAL: [&str; 16] = [
     "lab",
     "man",
     "metadata",
+    "rename",
     "plan",
     "quickstart",
     "simhadr",
