@@ -258,7 +258,7 @@ impl Follower {
         }
     }
 
-    /// It lacks nothing that it confirmed, be it in the memory of a process before.
+    /// It has everything that it confirmed, and that a process before it confirmed.
     pub(crate) fn is_sure(&self) -> bool {
         self.recall == Recall::Whole
     }

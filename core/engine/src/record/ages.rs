@@ -15,8 +15,8 @@ pub(crate) struct Ages {
     report: Report,
     /// The highest such count of the peer that was ever heard of.
     heard: u64,
-    /// What counts in its place once the peer has taken up the stream that brings it everything: until then it may be killed, and
-    /// come back as it was, without a record of its own that it is old.
+    /// The count that replaces it once the peer has taken up the stream that brings it everything. Until then the peer may not have
+    /// recorded that its metadata is old.
     anew: Option<u64>,
     /// When that was recorded last.
     remembered_at: Option<Moment>,

@@ -104,8 +104,8 @@ impl Standing {
                 && b.clean
                 && b.lineage.generation != Generation::NONE;
         if !goes_on {
-            // An image that was followed until now lacks nothing that was confirmed, once it has again what a process before lost; one
-            // that its process left may have lost what was not flushed.
+            // A secondary has everything that it confirmed, once it has received again what an earlier process lost. A copy that no
+            // process follows may have lost what was not flushed.
             b.sure = streaming.is_some_and(Follower::is_sure);
             let generation =
                 Generation { number: b.lineage.generation.number + 1, tag: dice.roll() };

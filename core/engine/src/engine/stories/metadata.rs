@@ -550,7 +550,7 @@ fn a_blank_copy_is_not_the_complete_one_that_an_incomplete_one_needs() {
     assert!(!desk.engine.view().peer_is_complete());
 }
 
-/// Whether it counts the changes of a peer's older file anew tells whether that file may be trusted the next time.
+/// Once a source forgets the later state, it trusts the older file of its target.
 #[test]
 fn a_target_that_was_rolled_back_is_so_until_it_has_taken_up_the_stream_that_brings_everything() {
     let mut desk = Desk::replicating(Mode::Async);
