@@ -17,8 +17,8 @@ pub use complete::{Completeness, Delivered, Side, is_last, only_choice};
 pub use handing::{Handing, OnHanding, on_handing};
 pub use returning::{OnReturn, Returning, on_return};
 pub use table::{
-    Decision, Facts, Kinship, NEWER_ELSEWHERE, Verdict, decide, facts_of, is_equal_at_fork,
-    is_lost, is_older, labels, of_promotion, of_request, only_followed,
+    Decision, Facts, Kinship, Verdict, decide, facts_of, is_equal_at_fork, is_lost, is_older,
+    labels, may_lack_writes, of_promotion, of_request, only_followed,
 };
 pub use words::{LastDecision, Meaning, facts_in_words, meaning, meaning_of};
 

@@ -241,8 +241,8 @@ const ROWS: [Row; 25] = {
         Row { old: [Y, None], ..row(SOURCE_ROLLED_BACK, Verdict::Refuse, KNOWN) },
         row(NEWER_ELSEWHERE, Verdict::Refuse, &[Descendant]),
         Row { own: Y, ..row("split-brain", Verdict::Refuse, &[Sibling]) },
-        Row { own: Y, alone: N, ..row("both-crashed", Verdict::Refuse, LINE) },
-        Row { own: Y, ..row("diverged", Verdict::Refuse, LINE) },
+        Row { own: Y, alone: N, ..row(BOTH_CRASHED, Verdict::Refuse, LINE) },
+        Row { own: Y, ..row(DIVERGED, Verdict::Refuse, LINE) },
         Row { seed: [Y, None], ..row("seeding", Verdict::AwaitSeed, MAY_FOLLOW) },
         Row { seed: [N, Y], ..copy("seeded", Verdict::UpdateSeeded, &[New]) },
         Row { source: [N; 3], ..lost(METADATA_LOST) },
@@ -275,7 +275,11 @@ const ROWS: [Row; 25] = {
 };
 
 /// The target's history continued beyond the source's.
-pub const NEWER_ELSEWHERE: &str = "newer-elsewhere";
+const NEWER_ELSEWHERE: &str = "newer-elsewhere";
+/// The target was primary, and the source may have lost what it had confirmed.
+const BOTH_CRASHED: &str = "both-crashed";
+/// The target was primary, and may hold acknowledged writes that the source lacks.
+const DIVERGED: &str = "diverged";
 /// The target lost its metadata.
 pub(crate) const METADATA_LOST: &str = "metadata-lost";
 /// The target lost its metadata, and has the only copy that may be complete.
@@ -342,6 +346,12 @@ pub fn is_older(metadata: u64, remembered: u64) -> bool {
 #[must_use]
 pub fn is_lost(label: &str) -> bool {
     [METADATA_LOST, ONLY_COPY_UNPROVEN, SOURCE_METADATA_LOST].contains(&label)
+}
+
+/// Whether a row refuses a node only because the other one, which was primary, may hold acknowledged writes that it lacks.
+#[must_use]
+pub fn may_lack_writes(label: &str) -> bool {
+    [NEWER_ELSEWHERE, BOTH_CRASHED, DIVERGED].contains(&label)
 }
 
 /// Whether a node that would become primary only followed, and the other one holds all that it may hold, and more.

@@ -273,7 +273,7 @@ pub enum Rename {
     /// Record the new name of a volume on this stopped node.
     ///
     /// OLD is GROUP/VOLUME, NEW is the new name of the volume alone. Run it on each node of the group, after the volume has its new name in
-    /// the configuration file. In the order of their names, the volume keeps its place among the volumes of the group.
+    /// the configuration file. The new name must have the same place as the old one in the alphabetical order of the group's volumes.
     Volume(NewName),
     /// Record the new name of this stopped node.
     ///

@@ -173,7 +173,7 @@ impl<'a> Job<'a> {
         let mut job =
             Self { host, wish, view, moves, records: Vec::new(), state: state.to_owned() };
         job.is_free()?;
-        job.is_detached(old)?;
+        job.is_detached()?;
         for (old, new) in places(old).iter().zip(&places(new)) {
             let there = [old, new].into_iter().find(|path| !is_blank(host, path));
             let record = there.map(|path| Record::of(host, path)).transpose()?.flatten();
@@ -217,9 +217,16 @@ impl<'a> Job<'a> {
         )
     }
 
-    /// No device has the old name.
-    fn is_detached(&self, group: &str) -> Result<()> {
-        let attached = attach::recorded(self.host, &self.state, group)?;
+    /// No attached device has the old name.
+    fn is_detached(&self) -> Result<()> {
+        let Renaming { what, old, .. } = self.wish;
+        let (group, volume) = match what {
+            Name::Group => (old, None),
+            Name::Volume(group) => (group, Some(format!("{group}/{old}"))),
+            Name::Node => return Ok(()),
+        };
+        let mut attached = attach::recorded(self.host, &self.state, group)?;
+        attached.retain(|it| volume.as_ref().is_none_or(|volume| it == volume));
         let Some(volume) = attached.first() else { return Ok(()) };
         bail!(
             "{} is attached, or will be when the daemon starts. Nothing was changed\n  hint: give the old name back in the configuration, start the \
@@ -279,7 +286,8 @@ impl<'a> Job<'a> {
         let [was, is] = [old, new].map(|name| digest::volume(name));
         match found.names[at] {
             known if known == is => Ok(None),
-            known if was_at == at && (known == was || known == 0) => {
+            // Metadata of an earlier build has no names: the order tells the place.
+            known if known == was || (known == 0 && was_at == at) => {
                 // Another volume that has another name in the configuration is renamed by itself.
                 let mut named = found.clone();
                 named.names[at] = is;
@@ -290,8 +298,7 @@ impl<'a> Job<'a> {
                  changed\n  hint: choose a name with the same place in this order"
             ),
             _ => bail!(
-                "{shown} has no volume {old}. Nothing was changed\n  hint: `helio inspect {}` shows the volumes; check the names",
-                self.view.name
+                "{shown} has no volume {old}. Nothing was changed\n  hint: check the old name and --node"
             ),
         }
     }
@@ -516,5 +523,13 @@ mod tests {
             let data = if fits { new } else { "data" };
             assert_eq!(names(), [data, "more"].map(digest::volume));
         }
+        let both =
+            two.replace("volume.data", "volume.pgdata").replace("volume.more", "volume.pgmore");
+        fs::write(&wish.config, both).expect("there is room");
+        for (old, new) in [("d", "pgdata"), ("more", "pgmore")] {
+            let wish = Renaming { old: old.into(), new: new.into(), ..wish.clone() };
+            rename(&host, &wish).expect("it keeps its place");
+        }
+        assert_eq!(names(), ["pgdata", "pgmore"].map(digest::volume));
     }
 }

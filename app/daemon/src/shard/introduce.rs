@@ -7,7 +7,7 @@ use super::strangers::{Introduced, farewell};
 use super::stream::Stream;
 use helio_driver::{Buffer, Driver};
 use helio_format::message::{Hello, Parting};
-use helio_units::{Generation, Moment};
+use helio_units::Moment;
 use std::net::SocketAddr;
 
 impl<D: Driver> Shard<D> {
@@ -98,12 +98,8 @@ impl<D: Driver> Shard<D> {
     /// Why no group of this node is that of a hello. A group has the same generations under each of its names.
     fn of_no_group(&self, hello: &Hello) -> String {
         let Hello { group, node, lineage, .. } = hello;
-        let is_same = |ours: Generation| {
-            ours != Generation::NONE
-                && (ours == lineage.generation || lineage.fork_from(ours).is_some())
-        };
         let ours = |it: &&super::Group| {
-            it.config.peer_name() == Some(node) && is_same(it.engine.view().words().generation)
+            it.config.peer_name() == Some(node) && it.engine.view().shares_history(lineage)
         };
         let Some(same) = self.groups.iter().find(ours) else {
             return format!("no group {group} on this node");

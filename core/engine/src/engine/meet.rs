@@ -16,6 +16,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use helio_bitmap::Bitmap;
 use helio_format::copying::Copying;
+use helio_format::lineage::{Lineage, Relation};
 use helio_format::message::{Hello, Message, Parting};
 use helio_plant::{Plant, planted};
 use helio_recovery::{self as recovery, Decision, Facts, OnReturn, Returning, Verdict};
@@ -299,6 +300,14 @@ impl Engine {
 }
 
 impl View<'_> {
+    /// Whether this group and one with that lineage were the same once, whatever their names.
+    #[must_use]
+    pub fn shares_history(&self, lineage: &Lineage) -> bool {
+        let ours = &self.record.superblock().lineage;
+        let related = !matches!(ours.relation_of(lineage), Relation::New | Relation::Unrelated);
+        ours.generation != Generation::NONE && related
+    }
+
     /// Why the sender of a hello is not this group's peer, if it is not.
     fn is_not_peer(&self, hello: &Hello) -> Option<String> {
         let config = self.turn.config();

@@ -147,9 +147,11 @@ impl View<'_> {
         match recovery::of_request(asker, (generation, durable), &ours, self.leader_went_back()) {
             None => Some(format!("generation {generation} is not in the history of its copy")),
             // What it recorded of itself before it crashed is less than it has: everything was durable there when this node, which has no
-            // complete copy, left the role.
-            Some(Decision { label: recovery::NEWER_ELSEWHERE, .. })
-                if !ours.consistent
+            // complete copy, left the role. One that did not crash knows exactly what it has.
+            Some(Decision { label, .. })
+                if recovery::may_lack_writes(label)
+                    && !ours.consistent
+                    && !asker.clean
                     && self.peer_has_everything()
                     && asker.lineage.generation == ours.lineage.generation =>
             {

@@ -55,7 +55,7 @@ impl Primary {
             record.keeping_mut().ages_mut().hear(recorded.unwrap_or_default());
         }
         let moved = self.acknowledged(ack, local, permit, turn)?;
-        if self.target.has_taken_up() && record.keeping_mut().ages_mut().taken_up() {
+        if self.target.is_taken_up() && record.keeping_mut().ages_mut().taken_up() {
             record.want(Goal::Remember);
         }
         if moved {

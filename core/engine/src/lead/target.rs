@@ -571,11 +571,6 @@ impl Target {
         self.streams()
     }
 
-    /// It acknowledged the stream that flows.
-    pub(super) fn has_taken_up(&self) -> bool {
-        self.flow.as_ref().is_some_and(|flow| flow.uptake != Uptake::Unheard)
-    }
-
     /// The incarnation these cursors belong to.
     pub(super) const fn incarnation(&self) -> Option<u64> {
         self.incarnation

@@ -222,8 +222,9 @@ impl<'a> View<'a> {
             )
         } else if self.peer_role() == Some(Role::Secondary) && !self.record.superblock().consistent
         {
-            // The peer has what this copy lacks.
-            format!("`helio promote {group}` on {peer}, from which the volume is then rebuilt")
+            self.neither_has_everything().unwrap_or_else(|| {
+                format!("`helio promote {group}` on {peer}, from which the volume is then rebuilt")
+            })
         } else if self.peer_role() == Some(Role::Secondary) {
             format!(
                 "`helio promote {group}` on {peer}, from which the volume is then rebuilt; if {peer} refuses, since it may lack \

@@ -71,18 +71,48 @@ fn a_peer_that_had_everything_and_restarted_is_given_the_role_by_a_node_that_has
         assert!(record.head > Sequence(1));
         desk.engine.record.superblock_mut().equal = equal;
         desk.lose_link();
-        let (head, durable, generation) = (Sequence(1), Sequence(1), lineage.generation);
-        let (incarnation, clean, sure) = (PEER + 1, false, false);
-        let restarted = Hello { incarnation, clean, sure, head, ..hello(lineage, true) };
-        desk.meet(restarted);
-        desk.hear(Message::PromoteRequest { generation, durable });
-        let granted = |m: &Message| match m {
-            Message::PromoteReply { granted, .. } => Some(*granted),
-            _ => None,
-        };
-        let granted = desk.said.iter().rev().find_map(granted);
-        assert_eq!(granted, Some(equal), "what it acknowledged is at the peer: {equal}");
+        let agreed = agrees(&mut desk, lineage, false);
+        assert_eq!(agreed, Some(equal), "what it acknowledged is at the peer: {equal}");
     }
+}
+
+/// Whether it agrees to its peer, which asks for the role. The peer has less than this node acknowledged, by its record after a crash, or
+/// by what it knows exactly: then it went back.
+fn agrees(desk: &mut Desk, lineage: Lineage, exact: bool) -> Option<bool> {
+    let (head, generation) = (Sequence(1), lineage.generation);
+    let (incarnation, clean, sure) = (PEER + 1, exact, false);
+    desk.meet(Hello { incarnation, clean, sure, head, ..hello(lineage, true) });
+    desk.hear(Message::PromoteRequest { generation, durable: head });
+    let granted = |m: &Message| match m {
+        Message::PromoteReply { granted, .. } => Some(*granted),
+        _ => None,
+    };
+    desk.said.iter().rev().find_map(granted)
+}
+
+#[test]
+fn a_peer_that_went_back_is_not_given_the_role() {
+    let mut desk = served();
+    let lineage = desk.lineage_now();
+    left(&mut desk, Command::Demote);
+    desk.lose_link();
+    assert_eq!(agrees(&mut desk, lineage, true), Some(false));
+}
+
+#[test]
+fn a_peer_that_had_everything_and_restarted_is_given_the_role_by_a_node_whose_flush_failed() {
+    let mut desk = Desk::replicating(Mode::Sync);
+    desk.write(1);
+    desk.store_all();
+    desk.acked(4);
+    let lineage = desk.lineage_now();
+    desk.command(Command::Demote);
+    let (io, ..) = desk.ios.pop_front().expect("it flushes before it hands its role over");
+    desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Failed(StoreFault::Io) });
+    let record = recorded(&mut desk);
+    assert_eq!((record.suspect, record.consistent, record.equal), (1, false, true));
+    desk.lose_link();
+    assert_eq!(agrees(&mut desk, lineage, false), Some(true));
 }
 
 #[test]
