@@ -2,8 +2,8 @@
 //! Five situations as both nodes show them. The operator's page shows the same; `HELIO_REWRITE=1` writes them there.
 
 use crate::pages::{page, top};
-use helio_e2e::{begin, connect, group, relayed, wait};
-use helio_testkit::{Dice, Pair, Plan};
+use helio_e2e::{PATIENCE, begin, connect, group, relayed, wait};
+use helio_testkit::{Dice, Pair, Plan, eventually};
 use helio_units::{Bytes, Mode};
 use helio_wan::Cut;
 use std::fs::OpenOptions;
@@ -79,6 +79,13 @@ fn of_the_link() -> Vec<String> {
     pair.helio("lyon", &["promote", "db", "--force", "--yes"]).expect_success();
     write(&pair, "lyon", 2);
     relay.control().heal();
+    // Each node has heard of the other one's last write.
+    for node in ["paris", "lyon"] {
+        eventually(PATIENCE, "the last write of both", || {
+            let status = pair.helio(node, &["status", "db"]).expect_success();
+            (status.matches("last write").count() == 2).then_some(())
+        });
+    }
     all.push(shown(&pair, "Split brain", "split-brain"));
     all
 }
