@@ -54,6 +54,7 @@ pub(crate) fn of_event(event: &Event) -> Option<String> {
         Event::HookAnswered { refused, .. } => format!("<- hook answered: {refused:?}"),
         Event::MetadataFault { what, .. } => format!("<- metadata fault {what}"),
         Event::Held { by } => format!("<- held by {by:?}"),
+        Event::Disks(disks) => format!("<- disks: {disks:?}"),
         Event::Used { volumes } => format!("<- used: volumes {volumes:#b}"),
         Event::Layers(setting) => format!("<- layers: {setting:?}"),
         Event::Tick | Event::LinkTook { .. } => return None,
@@ -247,6 +248,7 @@ fn of_message(message: &Message) -> String {
         Message::Reading(talk) => format!("{talk:?}"),
         Message::Report(report) => format!("{report:?}"),
         Message::Snapshot(snapshot) => format!("{snapshot:?}"),
+        Message::Disks(disks) => format!("{disks:?}"),
         Message::Pong { token, flushing, waits, short, .. } => {
             let said = [(*flushing, ", flushing"), (*waits, ", waits"), (*short, ", short")];
             format!("pong {token}{}", flags(&said))

@@ -155,7 +155,10 @@ pub mod code {
             "no-identity",
             "the disk of a member has no identity that distinguishes it from other disks",
         ),
-        ("same-disk", "the disk has the identity of another member"),
+        (
+            "same-disk",
+            "the disk has the identity of another member, or is a disk of the other node",
+        ),
         ("unconfigured-member", "the configuration file does not name the member"),
         (
             "obsolete-member",

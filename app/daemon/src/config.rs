@@ -31,7 +31,7 @@ pub use diff::{Change, Changes, MemberChange, MemberStep, Running, Setting, diff
 pub use error::{ConfigError, Place};
 pub use hooks::HooksConfig;
 pub use retain::{Interval, Retain, Term};
-pub use sets::{ReadCosts, SetConfig, Sets};
+pub use sets::{OwnDisks, ReadCosts, SetConfig, Sets};
 pub use table::{NAME_RULE, is_name};
 pub use timeouts::Timeouts;
 

@@ -226,6 +226,7 @@ impl Engine {
             Event::MetadataFault { what, hint } => self.show.metadata_fault(what, hint),
             Event::Used { volumes } => self.local.blocks_mut().used(volumes),
             Event::Layers(setting) => local.set_layers(setting, standing.is_ending(), turn),
+            Event::Disks(disks) => peer.use_disks(disks, turn),
             Event::Tick => {}
         }
     }

@@ -6,6 +6,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 use helio_format::copying::{Digest, PageBits};
+use helio_format::disks::Disk;
 use helio_format::message::Message;
 use helio_format::snapshot::SnapshotAct;
 use helio_format::superblock::Superblock;
@@ -278,6 +279,15 @@ pub struct MemberFound {
     pub shown: String,
 }
 
+/// One of the things that tell the disk of a member of this node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnDisk {
+    /// As it is told to the peer.
+    pub disk: Disk,
+    /// The path of the member, for people.
+    pub path: String,
+}
+
 /// What the metadata file held when the process began.
 #[derive(Clone, Debug)]
 pub struct Durable {
@@ -422,6 +432,8 @@ pub enum Event {
     },
     /// The host sets something of layers.
     Layers(LayerSetting),
+    /// The disks that the volumes lie on from now on. A host that tells them does so before every connection, and when a member changes.
+    Disks(Vec<OwnDisk>),
     /// A metadata file failed, whether another one counts or not. It replaces what was told of this before.
     MetadataFault {
         /// What failed.

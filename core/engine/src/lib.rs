@@ -43,8 +43,8 @@ pub use copies::MissingCopy;
 pub use effect::{Answer, Done, Effect, Keep, Loudness, Note, ReadAs};
 pub use engine::Engine;
 pub use event::{
-    Command, CommandId, Durable, Event, HookQuestion, Kept, MemberFound, Operation, Request,
-    Reversal, Run, StoreOutcome, VerifyMemory, VerifyWish,
+    Command, CommandId, Durable, Event, HookQuestion, Kept, MemberFound, Operation, OwnDisk,
+    Request, Reversal, Run, StoreOutcome, VerifyMemory, VerifyWish,
 };
 pub use helio_copy::ResyncConfig;
 pub use helio_stack::{

@@ -3,7 +3,7 @@
 
 use crate::error::StoreError;
 use crate::identity::MemberIdentity;
-use crate::nameplate;
+use crate::nameplate::{self, Claim};
 use crate::open::Held;
 use crate::prepare::Space;
 use helio_driver::{Buffer, Errno, File, Op, Piece, Shared};
@@ -31,6 +31,7 @@ pub struct Member {
     pub(crate) kind: StoreKind,
     pub(crate) identity: MemberIdentity,
     pub(crate) nameplate: Option<String>,
+    pub(crate) claims: Vec<Claim>,
     pub(crate) stamp: Option<Vec<u8>>,
     pub(crate) size: Bytes,
     pub(crate) alignment: Bytes,
@@ -71,6 +72,12 @@ impl Member {
     #[must_use]
     pub fn nameplate(&self) -> Option<&str> {
         self.nameplate.as_deref()
+    }
+
+    /// What tells its disk wherever it is reached from; nothing if nothing tells. At most two.
+    #[must_use]
+    pub fn claims(&self) -> &[Claim] {
+        &self.claims
     }
 
     /// The stamp that it had when it was opened, if it had one. A block device never has.

@@ -165,6 +165,55 @@ fn of_loop(host: &Host, LoopFile { path, offset }: LoopFile) -> Option<String> {
     Some(format!("loop on {name}{place}{from}"))
 }
 
+/// One of the things that tell a disk wherever it is reached from, also by another path or from another host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// What tells it.
+    pub identity: String,
+    /// The member is all of what has this identity.
+    pub whole: bool,
+}
+
+/// What tells a file: its name, and its inode if its file system says when that was made. A loop device on it has only the inode.
+pub(crate) fn claims_of_file(name: &str, facts: &Facts) -> Vec<Claim> {
+    let inode = facts.born.is_some().then(|| inode(facts)).filter(|inode| inode != name);
+    let identities = [Some(name.to_owned()), inode].into_iter().flatten();
+    identities.map(|identity| Claim { identity, whole: true }).collect()
+}
+
+/// What tells a block device: its own identity, and that of the disk or file that it is a part of.
+pub(crate) fn claims_of_device(host: &Host, facts: &Facts) -> Vec<Claim> {
+    let number = DeviceNumber::of(facts.represents);
+    let Some(own) = of_device(host, facts) else { return Vec::new() };
+    let around = around(host, number, &own);
+    let part = around.map(|identity| Claim { identity, whole: false });
+    let whole = Claim { identity: own, whole: true };
+    match part {
+        // All of a file that a loop device shows is the file.
+        Some(part) if shows_all(host, number) => vec![Claim { whole: true, ..part }],
+        part => [Some(whole), part].into_iter().flatten().collect(),
+    }
+}
+
+/// What a partition, or a loop device, is a part of.
+fn around(host: &Host, number: DeviceNumber, own: &str) -> Option<String> {
+    let sysfs = number.sysfs();
+    if number.is_partition(host) {
+        let disk = of_disk(host, &host.real_path(&sysfs).ok()?.join(".."))?;
+        return Some(disk).filter(|disk| disk != own);
+    }
+    let facts = host.facts(&loop_file(host, &sysfs)?.path, true).ok()?;
+    facts.born.is_some().then(|| inode(&facts))
+}
+
+/// Whether a loop device shows all of its file.
+fn shows_all(host: &Host, number: DeviceNumber) -> bool {
+    let sysfs = number.sysfs();
+    ["loop/offset", "loop/sizelimit"]
+        .iter()
+        .all(|source| host.read_text(&sysfs.join(source)).is_ok_and(|text| text.trim() == "0"))
+}
+
 fn told(host: &Host, sysfs: &Path, source: &str) -> Option<String> {
     let text = host.read_text(&sysfs.join(source)).ok()?;
     let text = text.trim().trim_matches('\0');

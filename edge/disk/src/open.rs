@@ -223,15 +223,19 @@ fn measured(
         StoreKind::File => can_punch(&file, options.size),
         StoreKind::Device => unmaps_to_zero(host, DeviceNumber::of(facts.represents)),
     };
-    let (nameplate, stamp, failed_flush) = match kind {
+    let (nameplate, claims, stamp, failed_flush) = match kind {
         StoreKind::File => {
             let name = nameplate::of_file(host, &file).map_err(|errno| {
                 refused("read or store its identity in the attribute user.heliograph", errno)
             })?;
             let stamp = nameplate::stamp_of(&file);
-            (Some(name), stamp, prepare::flush(&file)?)
+            let claims = nameplate::claims_of_file(&name, facts);
+            (Some(name), claims, stamp, prepare::flush(&file)?)
         }
-        StoreKind::Device => (nameplate::of_device(host, facts), None, None),
+        StoreKind::Device => {
+            let claims = nameplate::claims_of_device(host, facts);
+            (nameplate::of_device(host, facts), claims, None, None)
+        }
     };
     Ok(Member {
         path: path.to_path_buf(),
@@ -239,6 +243,7 @@ fn measured(
         kind,
         identity,
         nameplate,
+        claims,
         stamp,
         size: options.size,
         alignment: blocks.alignment,

@@ -6,8 +6,10 @@
 
 use crate::pieces::{Cuts, byte};
 use helio_driver::Pool;
+use helio_format::disks::Disk;
 use helio_format::frame::{self, HEADER_BYTES};
 use helio_format::lineage::Lineage;
+use helio_format::members::DiskMark;
 use helio_format::message::{
     Ack, Blocks, Hello, Item, ItemKind, Message, Parting, Ping, Ranges, Start,
 };
@@ -221,6 +223,11 @@ pub(crate) fn messages() -> Vec<Message> {
         Message::Snapshot(Snapshot { at: Sequence(41), act: SnapshotAct::Create(name) }),
         Message::Snapshot(Snapshot { at: Sequence(42), act: SnapshotAct::Delete(name) }),
         Message::Snapshot(Snapshot { at: Sequence(43), act: SnapshotAct::Refresh(name) }),
+        Message::Disks(vec![Disk {
+            volume: VolumeIndex(1),
+            mark: DiskMark::of(0xd15c),
+            whole: true,
+        }]),
         Message::Report(Report {
             effective: Some(Mode::Sync),
             paused: true,

@@ -11,6 +11,7 @@ pub mod before;
 pub mod copying;
 mod cursor;
 pub mod directory;
+pub mod disks;
 pub mod epochs;
 pub mod exported;
 pub mod files;

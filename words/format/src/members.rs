@@ -101,6 +101,16 @@ impl DiskMark {
             (_, mark) => Self(mark),
         }
     }
+
+    /// With a byte below it, as it is stored and sent.
+    pub(crate) const fn beside(self, byte: u8) -> u64 {
+        self.0 << 8 | byte as u64
+    }
+
+    /// From what [`Self::beside`] made.
+    pub(crate) const fn split(word: u64) -> (Self, u8) {
+        (Self(word >> 8), word as u8)
+    }
 }
 
 impl fmt::Display for DiskMark {
@@ -136,7 +146,7 @@ pub fn encode(volumes: &[VolumeEntries], epochs: &Epochs) -> [u8; BODY_BYTES] {
         let Some(member) = member else { continue };
         let code = CODES.iter().find(|(state, _)| *state == member.health);
         let code = code.map_or(0, |(_, code)| *code);
-        entry.copy_from_slice(&(member.disk.0 << 8 | u64::from(code)).to_le_bytes());
+        entry.copy_from_slice(&member.disk.beside(code).to_le_bytes());
     }
     epochs.encode(&mut body);
     body
@@ -158,7 +168,7 @@ pub fn decode(
         let word = u64::from_le_bytes(word);
         let state = CODES.iter().find(|(_, known)| u64::from(*known) == word & 0xFF);
         let entry =
-            state.map(|(health, _)| MemberEntry { health: *health, disk: DiskMark(word >> 8) });
+            state.map(|(health, _)| MemberEntry { health: *health, disk: DiskMark::split(word).0 });
         match (entry, members.next()) {
             (None, _) if word != 0 => return Err(PageError::Damaged),
             (None, _) => {}

@@ -24,9 +24,11 @@
 //! | 25, 26 | [`crate::reading`] (payload follows some) |
 //! | 28 | [`crate::report`] |
 //! | 29 | [`crate::snapshot`] |
+//! | 34 | [`crate::disks`] |
 
 use crate::copying::Copying;
 use crate::cursor::{Reader, Short, Writer, code_of, from_code};
+use crate::disks::{self, Disk};
 use crate::invalid::Invalid;
 use crate::lease::Lease;
 use crate::lineage::Lineage;
@@ -427,6 +429,8 @@ pub enum Message {
     Report(Report),
     /// About the snapshot item that follows.
     Snapshot(Snapshot),
+    /// What the volumes of the sender lie on.
+    Disks(Vec<Disk>),
 }
 
 impl Message {
@@ -450,6 +454,7 @@ impl Message {
             Self::Reading(talk) => talk.code(),
             Self::Report(_) => 28,
             Self::Snapshot(_) => 29,
+            Self::Disks(_) => 34,
         }
     }
 
@@ -543,6 +548,7 @@ impl Message {
             Self::Reading(talk) => talk.encode(&mut w),
             Self::Report(report) => report.encode(&mut w),
             Self::Snapshot(snapshot) => snapshot.encode(&mut w),
+            Self::Disks(disks) => disks::encode(disks, &mut w),
         }
     }
 
@@ -605,6 +611,7 @@ impl Message {
             25 | 26 => Self::Reading(Reading::decode(code, r, payload_length)?),
             28 => Self::Report(Report::decode(r)?),
             29 => Self::Snapshot(Snapshot::decode(r)?),
+            34 => Self::Disks(disks::decode(r)?),
             _ => return Err(Short),
         })
     }

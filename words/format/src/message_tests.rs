@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::*;
 use crate::copying::DIGESTS_MAX;
+use crate::disks::DISKS_MAX;
 use crate::lineage::ANCESTORS_MAX;
+use crate::members::DiskMark;
 use crate::snapshot::SnapshotAct;
 use alloc::boxed::Box;
 use alloc::vec;
@@ -114,6 +116,14 @@ fn snapshot() -> impl Strategy<Value = Snapshot> {
     let name = "[a-z0-9][a-zA-Z0-9._:-]{0,62}"
         .prop_filter_map("some names are reserved", |name| CopyName::new(&name));
     (counted(), act, name).prop_map(|(at, act, name)| Snapshot { at: Sequence(at), act: act(name) })
+}
+
+fn disk() -> impl Strategy<Value = Disk> {
+    (0..VOLUMES_MAX as u16, 1u128.., any::<bool>()).prop_map(|(volume, identity, whole)| Disk {
+        volume: VolumeIndex(volume),
+        mark: DiskMark::of(identity),
+        whole,
+    })
 }
 
 fn report() -> impl Strategy<Value = Report> {
@@ -236,6 +246,7 @@ pub(crate) fn any_message() -> impl Strategy<Value = Message> {
         reading().prop_map(Message::Reading),
         report().prop_map(Message::Report),
         snapshot().prop_map(Message::Snapshot),
+        prop::collection::vec(disk(), 0..=DISKS_MAX).prop_map(Message::Disks),
         (prop::sample::select(Parting::ALL.to_vec()), ".{0,100}")
             .prop_map(|(parting, text)| Message::Goodbye { parting, text }),
         (generation(), counted()).prop_map(|(generation, durable)| {

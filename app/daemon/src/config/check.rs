@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Keys of a member that is a table.
-const MEMBER_KEYS: &[&str] = &["path", "read-cost"];
+const MEMBER_KEYS: &[&str] = &["path", "read-cost", "own-disk"];
 
 /// The nodes by name, no two at one address.
 pub(super) fn unique_addresses(
@@ -67,13 +67,14 @@ pub(super) fn members(table: &Table<'_>, nodes: &[String]) -> Result<Vec<ReadMem
             return Err(table.refuse(list.at, message, hint));
         }
         for store in &list.value {
-            let (text, read_cost) = match &store.value {
-                Item::Text(path) => (*path, None),
+            let (text, read_cost, own_disk) = match &store.value {
+                Item::Text(path) => (*path, None, false),
                 Item::Table(member) => {
                     let Some(path) = member.text("path")? else {
                         return Err(member.lacks("path", "add path = \"/PATH\""));
                     };
-                    (path.value, sets::read_cost(member)?)
+                    let own_disk = member.flag("own-disk")?.unwrap_or(false);
+                    (path.value, sets::read_cost(member)?, own_disk)
                 }
             };
             let path = PathBuf::from(text);
@@ -82,7 +83,7 @@ pub(super) fn members(table: &Table<'_>, nodes: &[String]) -> Result<Vec<ReadMem
                 return Err(table.refuse(store.at, message, "start it with `/`"));
             }
             let (node, volume) = (node.clone(), table.what.clone());
-            found.push(ReadMember { node, path, at: store.at, volume, read_cost });
+            found.push(ReadMember { node, path, at: store.at, volume, read_cost, own_disk });
         }
     }
     Ok(found)

@@ -5,8 +5,8 @@ use super::error::{ConfigError, Source};
 use super::table::Table;
 use super::timeouts::Timeouts;
 use super::{
-    Config, GroupConfig, LinkConfig, NodeConfig, QueueSource, ReadCosts, Sets, VolumeConfig, check,
-    marks, node,
+    Config, GroupConfig, LinkConfig, NodeConfig, OwnDisks, QueueSource, ReadCosts, Sets,
+    VolumeConfig, check, marks, node,
 };
 use helio_engine::{
     OnError, QUEUE_BYTES_SNDR, QUEUE_ITEMS_SNDR, QueueConfig, ResyncConfig, SafeCopy, WhenFull,
@@ -101,6 +101,8 @@ pub(super) struct ReadMember {
     pub(super) volume: String,
     /// What a read of it costs, if that is set.
     pub(super) read_cost: Option<u16>,
+    /// The peer does not compare its disk with its own disks.
+    pub(super) own_disk: bool,
 }
 
 fn group(
@@ -129,9 +131,9 @@ fn group(
     let hooks = super::hooks::hooks(table, pairs)?;
     let (mut volumes, mut sets) = (BTreeMap::new(), Sets::read(table)?);
     for (name, inner) in table.named("volume", VOLUME_KEYS)? {
-        let (volume, read_costs) = volume(&inner, &named, members)?;
+        let (volume, settings) = volume(&inner, &named, members)?;
         volumes.insert(name.to_owned(), volume);
-        sets.add(name, (table, &inner), read_costs)?;
+        sets.add(name, (table, &inner), settings)?;
     }
     if volumes.len() > VOLUMES_MAX {
         let message = format!("has {} volumes", volumes.len());
@@ -379,7 +381,7 @@ fn volume(
     table: &Table<'_>,
     nodes: &[String],
     members: &mut Vec<ReadMember>,
-) -> Result<(VolumeConfig, ReadCosts), ConfigError> {
+) -> Result<(VolumeConfig, (ReadCosts, OwnDisks)), ConfigError> {
     let Some(size) = table.bytes("size")? else {
         return Err(table.lacks("size", "add size = \"100GiB\", the same on every node"));
     };
@@ -403,13 +405,17 @@ fn volume(
     let blank = table.flag("blank")?.unwrap_or(false);
     let found = check::members(table, nodes)?;
     let mut paths: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
-    let mut read_costs = ReadCosts::new();
+    let (mut read_costs, mut own_disks) = (ReadCosts::new(), OwnDisks::new());
     for member in found {
         if let Some(cost) = member.read_cost {
             read_costs.insert((member.node.clone(), member.path.clone()), cost);
         }
+        if member.own_disk {
+            own_disks.insert((member.node.clone(), member.path.clone()));
+        }
         paths.entry(member.node.clone()).or_default().push(member.path.clone());
         members.push(member);
     }
-    Ok((VolumeConfig { size: size.value, io, sparse, blank, members: paths }, read_costs))
+    let volume = VolumeConfig { size: size.value, io, sparse, blank, members: paths };
+    Ok((volume, (read_costs, own_disks)))
 }

@@ -14,6 +14,9 @@ const MERGE_DELAY_FACTOR: u32 = 200;
 /// What reads of members cost, by node and path.
 pub type ReadCosts = BTreeMap<(String, PathBuf), u16>;
 
+/// Members that are no disks of the peer, whatever tells their disks, by node and path.
+pub type OwnDisks = BTreeSet<(String, PathBuf)>;
+
 /// The settings of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sets {
@@ -30,6 +33,8 @@ pub struct SetConfig {
     pub copy_priority: u16,
     /// What a read of a member costs; the cost of any other member is measured.
     pub read_costs: ReadCosts,
+    /// Those that the peer does not compare with its own disks.
+    pub own_disks: OwnDisks,
 }
 
 impl Sets {
@@ -45,11 +50,11 @@ impl Sets {
         &mut self,
         name: &str,
         (group, volume): (&Table<'_>, &Table<'_>),
-        read_costs: ReadCosts,
+        (read_costs, own_disks): (ReadCosts, OwnDisks),
     ) -> Result<(), ConfigError> {
         let priority = |table: &Table<'_>| table.within("copy-priority", 0..=10_000);
         let priority = priority(volume)?.or(priority(group)?).unwrap_or(COPY_PRIORITY);
-        let set = SetConfig { copy_priority: priority as u16, read_costs };
+        let set = SetConfig { copy_priority: priority as u16, read_costs, own_disks };
         self.volumes.insert(name.to_owned(), set);
         Ok(())
     }
@@ -86,6 +91,13 @@ impl Sets {
         self.volumes.get(volume)?.read_costs.get(&member).copied()
     }
 
+    /// Whether the peer does not compare the disk of that member with its own.
+    #[must_use]
+    pub fn is_own_disk(&self, volume: &str, node: &str, path: &Path) -> bool {
+        let member = (node.to_owned(), path.to_owned());
+        self.volumes.get(volume).is_some_and(|set| set.own_disks.contains(&member))
+    }
+
     /// What changes on a node: a text for each setting, and its values before and after.
     pub(super) fn changes(&self, new: &Self, node: &str) -> Vec<[String; 3]> {
         let mut all = Vec::new();
@@ -108,6 +120,14 @@ impl Sets {
                 let path = member.1.display();
                 note(&format!("volume {volume}: read-cost of {path}"), from, to);
             }
+            for member in before.own_disks.symmetric_difference(&after.own_disks) {
+                if member.0 == node {
+                    let path = member.1.display();
+                    let [from, to] = [before, after].map(|it| it.own_disks.contains(member));
+                    let what = format!("volume {volume}: own-disk of {path}");
+                    note(&what, from.to_string(), to.to_string());
+                }
+            }
         }
         all
     }
@@ -123,7 +143,11 @@ mod tests {
     use super::*;
 
     fn sets(factor: u32, volumes: &[(&str, u16)]) -> Sets {
-        let set = |copy_priority| SetConfig { copy_priority, read_costs: ReadCosts::new() };
+        let set = |copy_priority| SetConfig {
+            copy_priority,
+            read_costs: ReadCosts::new(),
+            own_disks: OwnDisks::new(),
+        };
         let volumes = volumes.iter().map(|(name, priority)| ((*name).to_owned(), set(*priority)));
         Sets { merge_delay_factor: factor, volumes: volumes.collect() }
     }

@@ -555,6 +555,12 @@ fn a_member_may_be_a_table_with_its_read_cost_which_changes_while_the_daemon_run
     assert_eq!(changes.online[0].setting, Setting::Sets(new.groups["db"].sets.clone()));
     assert_eq!((changes.members, changes.restart), (vec![], vec![]));
     assert_eq!(diff(&old, &new, "paris").online, [], "each node has its own");
+    let own = with("\"/a\", { path = \"/b\", own-disk = true }").expect("reads");
+    let is_own = |path: &str| own.groups["db"].sets.is_own_disk("data", "lyon", Path::new(path));
+    assert_eq!(["/a", "/b"].map(is_own), [false, true]);
+    let changes = diff(&with("\"/a\", \"/b\"").expect("reads"), &own, "lyon");
+    let texts: Vec<&str> = changes.online.iter().map(|change| change.text.as_str()).collect();
+    assert_eq!(texts, ["group db: volume data: own-disk of /b false -> true"]);
     for (members, refusal) in [
         ("{ read-cost = 1 }", "`path` is missing"),
         ("{ path = \"/a\", cost = 1 }", "unknown key `cost`"),

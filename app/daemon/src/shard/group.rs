@@ -2,6 +2,7 @@
 //! One group on a shard: its engine and everything that performs its effects.
 
 mod costs;
+mod disks;
 mod epochs;
 mod keep;
 mod set;

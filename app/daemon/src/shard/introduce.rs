@@ -89,7 +89,7 @@ impl<D: Driver> Shard<D> {
                 group.lost(now, String::from("the peer connected again"));
             }
             group.link.adopt(stream, now, driver);
-            group.tell(now, helio_engine::Event::Connected);
+            group.connected(now);
             let message = helio_format::message::Message::Hello(hello);
             group.heard(now, helio_link::Arrived { message, payload: None });
         });

@@ -503,7 +503,7 @@ impl<D: Driver> Shard<D> {
         match outcome {
             Outcome::Connect(Ok(())) => {
                 group.link.connected(now, driver);
-                group.tell(now, helio_engine::Event::Connected);
+                group.connected(now);
             }
             Outcome::Connect(Err(error)) => {
                 if let Some(began) = group.link.failed(&error.to_string(), now) {

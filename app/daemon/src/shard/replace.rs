@@ -104,6 +104,7 @@ impl<D: Driver> Shard<D> {
                 let text = format!("the members of {}/{volume} have changed", group.name);
                 return Err(Refusal::new("busy", text, "repeat the command"));
             }
+            plan.members.iter().flatten().try_for_each(|member| group.may_use(at, member))?;
             Ok(at)
         });
         let at = match ready {
@@ -122,6 +123,9 @@ impl<D: Driver> Shard<D> {
         group.volumes[usize::from(at.0)] = plan;
         self.rota.stir(index);
         let command = Command::Replace { volume: at, identity, block };
-        group.guarded(|group| group.command(now, command, reply));
+        group.guarded(|group| {
+            group.tell_disks(now);
+            group.command(now, command, reply);
+        });
     }
 }

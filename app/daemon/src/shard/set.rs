@@ -125,6 +125,7 @@ impl<D: Driver> Shard<D> {
         now: Moment,
     ) -> Result<SetOp, Refusal> {
         let group = &mut self.groups[index];
+        group.may_use(at, &member)?;
         let number = group.place_for(at, &member)?;
         let members = &group.volumes[usize::from(at.0)].members;
         let numbers = (0..MEMBERS_MAX).filter(|n| members[*n].is_some() || *n == number);

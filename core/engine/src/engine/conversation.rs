@@ -18,7 +18,7 @@ use crate::lead::Primary;
 use crate::peer::hang_up::HangUp;
 use crate::peer::keeping::NO_SPACE;
 use crate::peer::pause::{End, Proof};
-use crate::peer::session::out_of_turn;
+use crate::peer::session::{broken_by, out_of_turn};
 use crate::record::save::Goal;
 use crate::role::Following;
 use crate::show::view::View;
@@ -150,6 +150,10 @@ impl Engine {
             Message::Report(report) if up => {
                 return peer.session_mut().peer_reports(report);
             }
+            Message::Disks(disks) if up => {
+                let wish = peer.compare_disks(disks, turn);
+                return self.hang_up(wish);
+            }
             Message::PromoteReply { granted, text } if up => {
                 return self.promotion_answered(granted, text);
             }
@@ -159,12 +163,8 @@ impl Engine {
                 if self.peer.session().is_down() { Ok(()) } else { Err(out_of_turn(&other)) }
             }
         };
-        if let Err(offence) = result {
-            let peer = &self.turn.config().peer;
-            let why = format!("{peer} broke the protocol: {offence}");
-            self.turn.warn(why.clone());
-            self.hang_up(HangUp::new(Parting::Protocol, why));
-        }
+        let wish = result.err().map(|offence| broken_by(&offence, &mut self.turn));
+        self.hang_up(wish);
     }
 
     fn peer_start(&mut self, start: helio_format::message::Start) -> Result<(), String> {

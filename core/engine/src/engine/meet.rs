@@ -2,11 +2,13 @@
 //! Two nodes meet: is it the right one, and what does the table say of the two?
 
 use crate::engine::Engine;
+use crate::event::OwnDisk;
 use crate::lead::Primary;
 use crate::lead::outgoing::Opening;
 use crate::peer::hang_up::HangUp;
 use crate::peer::session::out_of_turn;
 use crate::record::save::Goal;
+use crate::refusal::Refusal;
 use crate::resync::digest::Pieces;
 use crate::resync::verify::Verify;
 use crate::role::{Following, Stage};
@@ -46,6 +48,7 @@ impl Engine {
         let serving = hello.serving;
         self.peer.session_mut().up(hello, now);
         self.peer.session_mut().begin(now);
+        self.peer.begin_disks(&mut self.turn);
         // One that begins anew by an operator's word says nothing old of members.
         if self.view().is_record_old() && !self.record.superblock().discarded {
             self.local.doubt_members(&mut self.turn);
@@ -306,6 +309,14 @@ impl View<'_> {
         let ours = &self.record.superblock().lineage;
         let related = !matches!(ours.relation_of(lineage), Relation::New | Relation::Unrelated);
         ours.generation != Generation::NONE && related
+    }
+
+    /// Whether these may become disks of a volume.
+    ///
+    /// # Errors
+    /// The connected peer has one of them.
+    pub fn may_use(&self, disks: &[OwnDisk]) -> Result<(), Refusal> {
+        self.peer.may_use(disks, self.turn)
     }
 
     /// Why the sender of a hello is not this group's peer, if it is not.

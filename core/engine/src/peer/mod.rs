@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The conversation with the peer, leases and the check after a pause, and the type of what a peer can be owed.
 
+pub(crate) mod disks;
 pub(crate) mod handshake;
 pub(crate) mod hang_up;
 pub(crate) mod heartbeat;
@@ -17,6 +18,7 @@ use crate::local::blocks::Blocks;
 use crate::turn::Turn;
 use alloc::format;
 use alloc::string::String;
+use disks::Disks;
 use handshake::Leader;
 use helio_format::invalid::Invalid;
 use helio_format::message::Message;
@@ -33,11 +35,17 @@ pub(crate) struct Peer {
     /// The process that this node follows, or followed last.
     leader: Option<Leader>,
     reads: PeerReads,
+    disks: Disks,
 }
 
 impl Peer {
     pub(crate) fn new(now: Moment) -> Self {
-        Self { session: Session::new(now), leader: None, reads: PeerReads::default() }
+        Self {
+            session: Session::new(now),
+            leader: None,
+            reads: PeerReads::default(),
+            disks: Disks::default(),
+        }
     }
 
     #[inline]

@@ -10,6 +10,7 @@
 //! `engine/conversation.rs` says when a peer is lost.
 
 use crate::effect::Effect;
+use crate::peer::hang_up::HangUp;
 use crate::peer::link::Session;
 use crate::turn::Turn;
 use alloc::format;
@@ -20,6 +21,13 @@ use helio_recovery::{LastDecision, Meaning, meaning_of};
 
 pub(crate) fn out_of_turn(message: &Message) -> String {
     format!("an unexpected message of kind {}", message.code())
+}
+
+/// The peer sent what it may not send. Returns how the conversation is to end.
+pub(crate) fn broken_by(offence: &str, turn: &mut Turn) -> HangUp {
+    let why = format!("{} broke the protocol: {offence}", turn.config().peer);
+    turn.warn(why.clone());
+    HangUp::new(Parting::Protocol, why)
 }
 
 impl Session {

@@ -134,6 +134,7 @@ fn boil_down(event: &Event) -> (&'static str, u64, u64) {
         Event::Used { volumes } => ("used", *volumes, 0),
         Event::Layers(setting) => of_setting(*setting),
         Event::MetadataFault { .. } => ("metadata-fault", 0, 0),
+        Event::Disks(disks) => ("disks", disks.len() as u64, 0),
         Event::Tick => ("tick", 0, 0),
     }
 }
@@ -192,6 +193,7 @@ fn of_message(message: &Message) -> (&'static str, u64, u64) {
         Message::Report(report) => {
             ("peer-reports", report.differing, u64::from(!report.fault.is_empty()))
         }
+        Message::Disks(disks) => ("peer-disks", disks.len() as u64, 0),
         Message::Snapshot(Snapshot { at, act }) => {
             ("peer-announces", at.0, u64::from(!matches!(act, SnapshotAct::Delete(_))))
         }

@@ -13,6 +13,7 @@ mod link;
 mod lose;
 mod metadata;
 mod metadata_disk;
+mod one_disk;
 mod owners;
 mod periodic;
 mod queue;

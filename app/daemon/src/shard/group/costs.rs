@@ -81,6 +81,7 @@ impl Group {
         change(&mut self.costs.sets);
         self.set_merge_delay(now);
         self.set_costs(now);
+        self.tell_disks(now);
     }
 
     /// Which of the volumes with something to copy or merge is next, the highest first; zero: never.
@@ -121,6 +122,7 @@ impl Group {
             self.costs.latencies.remove(&(at, PathBuf::from(&member.path)));
         }
         self.set_costs(now);
+        self.tell_disks(now);
         self.measure_members();
     }
 

@@ -99,6 +99,7 @@ impl Group {
             self.close_unused();
             // The layer forgets the cost of a member that it does not have yet.
             self.set_costs(now);
+            self.tell_disks(now);
         }
         let sequence = self.metadata.ledger().sequence();
         let event = match kept {

@@ -4,6 +4,8 @@
 use super::*;
 use alloc::collections::BTreeSet;
 
+mod disks;
+
 const V: VolumeIndex = VolumeIndex(0);
 
 pub(super) fn commands() -> Vec<Command> {
