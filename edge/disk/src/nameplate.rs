@@ -165,6 +165,18 @@ fn of_loop(host: &Host, LoopFile { path, offset }: LoopFile) -> Option<String> {
     Some(format!("loop on {name}{place}{from}"))
 }
 
+/// How the identity of a disk begins that no other disk has: its maker got the prefix of the number from a registry. A serial number, and the
+/// identity of a logical volume or an array, stand on a copied disk as well, and virtual disks often have equal serial numbers.
+const REGISTERED: [&str; 7] = [
+    "wwid naa.",
+    "wwid eui.",
+    "wwid uuid.",
+    "device wwid naa.",
+    "device wwid eui.",
+    "nguid ",
+    "dm uuid mpath-",
+];
+
 /// One of the things that tell a disk wherever it is reached from, also by another path or from another host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
@@ -174,36 +186,45 @@ pub struct Claim {
     pub whole: bool,
 }
 
-/// What tells a file: its name, and its inode if its file system says when that was made. A loop device on it has only the inode.
-pub(crate) fn claims_of_file(name: &str, facts: &Facts) -> Vec<Claim> {
-    let inode = facts.born.is_some().then(|| inode(facts)).filter(|inode| inode != name);
-    let identities = [Some(name.to_owned()), inode].into_iter().flatten();
-    identities.map(|identity| Claim { identity, whole: true }).collect()
+/// What tells a file: its inode and when that was made, which a loop device on it has, too. Where the file system does not say that, its name
+/// and its inode: a copy may have the name, and another file the inode.
+pub(crate) fn claims_of_file(name: &str, facts: &Facts) -> Option<Claim> {
+    let identity = match facts.born {
+        Some(_) => inode(facts),
+        None if keeps_stamp(name) => format!("{name}, inode {}", facts.inode),
+        None => return None,
+    };
+    Some(Claim { identity, whole: true })
 }
 
-/// What tells a block device: its own identity, and that of the disk or file that it is a part of.
+/// What tells a block device: its own identity, and that of the disk or file that it is a part of; of these what no other disk has.
 pub(crate) fn claims_of_device(host: &Host, facts: &Facts) -> Vec<Claim> {
     let number = DeviceNumber::of(facts.represents);
     let Some(own) = of_device(host, facts) else { return Vec::new() };
-    let around = around(host, number, &own);
-    let part = around.map(|identity| Claim { identity, whole: false });
-    let whole = Claim { identity: own, whole: true };
-    match part {
+    if let Some(LoopFile { path, .. }) = loop_file(host, &number.sysfs()) {
+        let Ok(facts) = host.facts(&path, true) else { return Vec::new() };
+        let of_file = facts.born.map(|_| inode(&facts));
         // All of a file that a loop device shows is the file.
-        Some(part) if shows_all(host, number) => vec![Claim { whole: true, ..part }],
-        part => [Some(whole), part].into_iter().flatten().collect(),
+        let whole = shows_all(host, number);
+        let part = of_file.map(|identity| Claim { identity, whole });
+        let own = part.as_ref().filter(|_| !whole).map(|_| Claim { identity: own, whole: true });
+        return own.into_iter().chain(part).collect();
     }
+    let disk = around(host, number, &own).map(|identity| Claim { identity, whole: false });
+    let own = Claim { identity: own, whole: true };
+    std::iter::once(own).chain(disk).filter(|claim| is_registered(&claim.identity)).collect()
 }
 
-/// What a partition, or a loop device, is a part of.
+/// Whether no other disk has that identity.
+fn is_registered(identity: &str) -> bool {
+    REGISTERED.iter().any(|it| identity.starts_with(it))
+}
+
+/// The disk that a partition is a part of.
 fn around(host: &Host, number: DeviceNumber, own: &str) -> Option<String> {
-    let sysfs = number.sysfs();
-    if number.is_partition(host) {
-        let disk = of_disk(host, &host.real_path(&sysfs).ok()?.join(".."))?;
-        return Some(disk).filter(|disk| disk != own);
-    }
-    let facts = host.facts(&loop_file(host, &sysfs)?.path, true).ok()?;
-    facts.born.is_some().then(|| inode(&facts))
+    let parent = number.sysfs();
+    let disk = host.real_path(&parent).ok().filter(|_| number.is_partition(host))?;
+    of_disk(host, &disk.join("..")).filter(|disk| disk != own)
 }
 
 /// Whether a loop device shows all of its file.
@@ -226,6 +247,24 @@ mod tests {
     use super::*;
     use helio_driver::Linux;
     use std::fs;
+
+    #[test]
+    fn what_copied_and_virtual_disks_have_in_common_tells_no_disk_of_another_host() {
+        for (identity, tells) in [
+            ("wwid naa.600140512345678", true),
+            ("device wwid naa.5000c500a1b2c3d4", true),
+            ("wwid eui.0025388b710128d8", true),
+            ("dm uuid mpath-3600140512345678, partition at sector 2048", true),
+            ("device wwid t10.ATA     QEMU HARDDISK   QM00001", false),
+            ("device wwid 0QEMU    QEMU HARDDISK   drive-scsi1", false),
+            ("wwid nvme.1b36-6465616462656566-51454d55-00000001", false),
+            ("dm uuid LVM-Zk2mJ0", false),
+            ("md uuid 6a1c:3f2b", false),
+            ("serial data-1", false),
+        ] {
+            assert_eq!(is_registered(identity), tells, "{identity}");
+        }
+    }
 
     #[test]
     fn a_file_keeps_its_name_and_a_copy_of_its_bytes_has_another() {

@@ -229,7 +229,7 @@ fn measured(
                 refused("read or store its identity in the attribute user.heliograph", errno)
             })?;
             let stamp = nameplate::stamp_of(&file);
-            let claims = nameplate::claims_of_file(&name, facts);
+            let claims = nameplate::claims_of_file(&name, facts).into_iter().collect();
             (Some(name), claims, stamp, prepare::flush(&file)?)
         }
         StoreKind::Device => {

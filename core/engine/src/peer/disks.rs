@@ -17,7 +17,7 @@ use helio_format::message::{Message, Parting};
 
 /// What helps if it is known to be no fault.
 const HINT: &str = "give each node disks of its own, and remove the shared one from the configuration of one node. If these are two disks \
-                    that report one identity, as copied disks do: give one of them another identity, or set `own-disk = true` for its \
+                    that report one identity, as those of a copied machine may: give one of them another identity, or set `own-disk = true` for its \
                     member in the configuration";
 
 /// See the module.
