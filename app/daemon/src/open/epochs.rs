@@ -4,6 +4,7 @@
 //! | the stamp of a member that is open | it is |
 //! |---|---|
 //! | is of this volume, and later than the epoch of the metadata | newer |
+//! | is of this volume and of any set, and the metadata is new | of a set |
 //! | may be any: the metadata has no epoch of the member | unknown |
 //! | is of this volume, with an epoch that the member may have | right |
 //! | is of this volume, with an earlier one | older |
@@ -15,7 +16,8 @@
 //! | sound | none is newer; each one that is full or copying is right or unknown | each is as recorded |
 //! | copied | none is newer; a full one is right or unknown, and another one that is full or copying is neither | that one is unproven: all of it is compared with the full ones |
 //! | old-metadata | one is newer; of the newest ones one held all of the volume; no full one is unknown | that one is the only full one; all others have failed |
-//! | old-metadata-unclear | one is newer; none of the newest ones held all of the volume, or a full one is unknown, which may be the newest | the group is not served |
+//! | new-metadata | one is of a set, and all that are, are of the same one; the rest as before | that one is full; all others that the file names are unproven |
+//! | old-metadata-unclear | one is newer, or of a set; none of the newest ones held all of the volume, or a full one is unknown, which may be the newest, or there are several sets | the group is not served |
 //! | none-proven | none is newer; no full one is right or unknown | the group is not served |
 //!
 //! Members that are not used are judged when they return: nothing reaches them before. With old metadata the epoch goes on far
@@ -26,7 +28,7 @@ use crate::shard::{MemberPlan, VolumePlan};
 use anyhow::{Error, anyhow};
 use helio_disk::StoreKind;
 use helio_format::epochs::{Epoch, SetId, Stamp, VolumeEpochs};
-use helio_format::members::{CopyHealth, MEMBERS_MAX, VolumeEntries};
+use helio_format::members::{CopyHealth, MEMBERS_MAX, MemberEntry, VolumeEntries};
 use helio_units::VolumeIndex;
 use std::fmt;
 use std::path::Path;
@@ -34,6 +36,8 @@ use std::path::Path;
 /// What the metadata has of the epochs of a volume.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OfVolume {
+    /// The metadata knows no disk of it.
+    pub(super) is_new: bool,
     pub(super) set: Option<SetId>,
     pub(super) at: VolumeIndex,
     pub(super) epochs: VolumeEpochs,
@@ -43,6 +47,7 @@ pub(super) struct OfVolume {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Proof {
     Newer(Epoch),
+    OfSet(SetId, Epoch),
     Unknown,
     Right,
     Older(Epoch),
@@ -60,6 +65,7 @@ impl fmt::Display for Proof {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Newer(epoch) => write!(f, "is newer than the metadata (epoch {epoch})"),
+            Self::OfSet(set, epoch) => write!(f, "is of set {set} (epoch {epoch})"),
             Self::Unknown => f.write_str("has no epoch on record"),
             Self::Right => f.write_str("is as the metadata has it"),
             Self::Older(epoch) => write!(f, "is older than the metadata (epoch {epoch})"),
@@ -81,13 +87,16 @@ pub(super) struct Seen {
 impl Seen {
     /// The member of that number, recorded in that state, with that stamp.
     pub(super) fn of(
-        OfVolume { set, at, epochs }: &OfVolume,
+        OfVolume { is_new, set, at, epochs }: &OfVolume,
         (number, health): (usize, CopyHealth),
         stamp: Option<&[u8]>,
     ) -> Self {
         let stamp = stamp.and_then(|bytes| Stamp::decode(bytes, helio_link::checksum));
-        let ours = stamp.filter(|it| Some(it.set) == *set && it.volume == *at);
+        let is_new = *is_new && set.is_none() && epochs.epoch.is_none();
+        let is_of = |it: &Stamp| is_new || Some(it.set) == *set;
+        let ours = stamp.filter(|it| is_of(it) && it.volume == *at);
         let proof = match (ours, epochs.carried[number], stamp) {
+            (Some(it), ..) if is_new => Proof::OfSet(it.set, it.epoch),
             (Some(it), ..) if epochs.epoch.is_none_or(|epoch| it.epoch > epoch) => {
                 Proof::Newer(it.epoch)
             }
@@ -100,10 +109,10 @@ impl Seen {
         Self { health, proof, was_full: ours.is_some_and(|it| it.is_full) }
     }
 
-    /// Its epoch, if that is later than the metadata's.
+    /// Its epoch, if that is later than the metadata's, or the metadata has none.
     const fn newer(&self) -> Option<Epoch> {
         match self.proof {
-            Proof::Newer(epoch) => Some(epoch),
+            Proof::Newer(epoch) | Proof::OfSet(_, epoch) => Some(epoch),
             _ => None,
         }
     }
@@ -124,6 +133,8 @@ enum Verdict {
     Copied(u8),
     /// The only full member.
     OldMetadata(usize),
+    /// The full member with which all others are compared.
+    NewMetadata(usize),
     OldMetadataUnclear,
     NoneProven,
 }
@@ -137,9 +148,20 @@ fn verdict(open: &Open) -> Verdict {
         let newest = full.max_by_key(|(epoch, _, n)| (*epoch, std::cmp::Reverse(*n)));
         let competes = |(_, seen): (_, &Seen)| seen.is_full() && seen.proof == Proof::Unknown;
         let is_latest = |epoch: Epoch| newer().all(|(other, ..)| other <= epoch);
+        let set = |(_, seen): (_, &Seen)| match seen.proof {
+            Proof::OfSet(set, _) => Some(set),
+            _ => None,
+        };
+        let first = members().find_map(set);
+        let is_of_one_set = members().filter_map(set).all(|set| Some(set) == first);
         return match newest {
-            Some((epoch, _, n)) if is_latest(epoch) && !members().any(competes) => {
-                Verdict::OldMetadata(n)
+            Some((epoch, _, n))
+                if is_latest(epoch) && is_of_one_set && !members().any(competes) =>
+            {
+                match open[n].map(|seen| seen.proof) {
+                    Some(Proof::OfSet(..)) => Verdict::NewMetadata(n),
+                    _ => Verdict::OldMetadata(n),
+                }
             }
             _ => Verdict::OldMetadataUnclear,
         };
@@ -211,17 +233,38 @@ pub(super) fn judge(
                  full one and is used; all others are removed, and their bitmaps do not count. Any of them may hold later data"
             );
         }
+        Verdict::NewMetadata(newest) => {
+            only_full(entries, newest);
+            let member = path(newest);
+            let hint = "to keep what another disk holds, stop the daemon and copy the disk elsewhere. `helio status` shows the progress";
+            tracing::warn!(
+                group,
+                volume,
+                member,
+                hint,
+                "the metadata of this node is new. This member is the newest one that held all of the volume; all others are compared \
+                 with it and overwritten where they differ"
+            );
+        }
         Verdict::OldMetadataUnclear => return Err(newest_unclear(&name, open, path)),
         Verdict::NoneProven => return Err(none_proven((group, &name), open, path)),
     }
     Ok(())
 }
 
+/// All others are to be compared with that one.
+fn only_full(entries: &mut VolumeEntries, newest: usize) {
+    for (n, entry) in entries.iter_mut().enumerate() {
+        let health = if n == newest { CopyHealth::Good } else { CopyHealth::Unproven };
+        *entry = entry.map(|entry| MemberEntry { health, ..entry });
+    }
+}
+
 /// Gives the members of a volume that are open and used their stamps, durably. One that cannot be stamped may have an older one.
 pub(super) fn stamp(
     (group, volume): (&str, &VolumePlan),
     entries: &VolumeEntries,
-    OfVolume { set, at, epochs }: &mut OfVolume,
+    OfVolume { set, at, epochs, .. }: &mut OfVolume,
 ) {
     let Some((set, epoch)) = set.zip(epochs.epoch) else { return };
     for (n, (member, entry)) in volume.members.iter().zip(entries).enumerate() {
@@ -269,7 +312,7 @@ fn listed(open: &Open, path: impl Fn(usize) -> String) -> String {
 fn newest_unclear(name: &str, open: &Open, path: impl Fn(usize) -> String) -> Error {
     let listed = listed(open, path);
     anyhow!(
-        "the metadata of {name} is older than its members: it was restored from a backup. Their stamps do not show which of them \
+        "the metadata of {name} is new, or older than its members because it was restored from a backup. Their stamps do not show which of them \
          is the newest full one: {listed}. Nothing was changed\n  hint: restore the newest metadata file; or name only the disk \
          to continue with in the configuration file, one that held all of the volume. helio overwrites the others if \
          you add them again"
@@ -312,7 +355,7 @@ mod tests {
                     epochs::stamp((set, VolumeIndex(volume)), epoch(number), CopyHealth::Good);
                 stamp.as_ref().to_vec()
             });
-            let of = OfVolume { set: Some(set), at, epochs };
+            let of = OfVolume { is_new: false, set: Some(set), at, epochs };
             Seen::of(&of, (carried, CopyHealth::Good), bytes.as_deref()).proof
         };
         // Member 0 has an epoch on record, member 1 has none.
@@ -327,14 +370,21 @@ mod tests {
         ] {
             assert_eq!((of(0, stamp), of(1, stamp)), (known, unknown), "{stamp:?}");
         }
-        let damaged = OfVolume { set: Some(set), at, epochs };
+        let damaged = OfVolume { is_new: false, set: Some(set), at, epochs };
         let damaged = Seen::of(&damaged, (0, CopyHealth::Good), Some(&[7; 28]));
         assert_eq!(damaged.proof, Proof::Missing);
         // Metadata of before there were stamps.
-        let before = OfVolume { set: None, at, epochs: VolumeEpochs::default() };
+        let epochs = VolumeEpochs::default();
+        let before = OfVolume { is_new: false, set: None, at, epochs };
         let stamp = epochs::stamp((set, at), epoch(6), CopyHealth::Good);
         let found = Seen::of(&before, (0, CopyHealth::Good), Some(stamp.as_ref()));
         assert_eq!((found.proof, found.was_full), (Proof::Unknown, false));
+        let before = OfVolume { is_new: true, ..before };
+        let found = Seen::of(&before, (0, CopyHealth::Good), Some(stamp.as_ref()));
+        assert_eq!((found.proof, found.was_full), (Proof::OfSet(set, epoch(6)), true));
+        let stamp = epochs::stamp((set, VolumeIndex(7)), epoch(6), CopyHealth::Good);
+        let found = Seen::of(&before, (0, CopyHealth::Good), Some(stamp.as_ref()));
+        assert_eq!((found.proof, found.was_full), (Proof::Unknown, false), "of another volume");
     }
 
     /// Every state of one member that the tables tell apart.
@@ -344,6 +394,9 @@ mod tests {
             (Proof::Newer(epoch(8)), true),
             (Proof::Newer(epoch(7)), true),
             (Proof::Newer(epoch(8)), false),
+            (Proof::OfSet(SetId::of(1).expect("a set"), epoch(8)), true),
+            (Proof::OfSet(SetId::of(2).expect("a set"), epoch(8)), true),
+            (Proof::OfSet(SetId::of(1).expect("a set"), epoch(7)), false),
             (Proof::Unknown, false),
             (Proof::Right, true),
             (Proof::Right, false),
@@ -359,14 +412,19 @@ mod tests {
 
     #[test]
     fn every_combination_of_three_members_has_the_verdict_of_the_second_table() {
-        let (states, mut counts) = (states(), [0; 5]);
+        let (states, mut counts) = (states(), [0; 6]);
         let count = states.len();
         for code in 0..count.pow(3) {
             let member = |nth: u32| states[code / count.pow(nth) % count];
             let open = [member(0), member(1), member(2), None, None, None];
             let all: Vec<(usize, Seen)> =
                 open.iter().enumerate().filter_map(|(n, seen)| Some((n, (*seen)?))).collect();
-            let is_newer = all.iter().any(|(_, it)| matches!(it.proof, Proof::Newer(_)));
+            let is_newer = all.iter().any(|(_, it)| it.newer().is_some());
+            let of_set = |set: u64| {
+                let set = SetId::of(set).expect("a set");
+                all.iter().any(|(_, it)| matches!(it.proof, Proof::OfSet(of, _) if of == set))
+            };
+            let sets = [1, 2].into_iter().filter(|set| of_set(*set)).count();
             let is_proven = |it: &Seen| it.proof == Proof::Right || it.proof == Proof::Unknown;
             let full_proven =
                 all.iter().any(|(_, it)| it.health == CopyHealth::Good && is_proven(it));
@@ -394,11 +452,20 @@ mod tests {
                 Verdict::OldMetadata(stays) => {
                     let it = open[stays].expect("it is open");
                     assert!(it.was_full && it.newer().is_some() && !competes, "{open:?}");
+                    assert!(!matches!(it.proof, Proof::OfSet(..)), "{open:?}");
                     assert_eq!(it.newer(), latest, "{open:?}: {stays} is not the newest");
                     2
                 }
+                Verdict::NewMetadata(stays) => {
+                    let it = open[stays].expect("it is open");
+                    assert!(it.was_full && !competes && sets == 1, "{open:?}");
+                    assert!(matches!(it.proof, Proof::OfSet(..)), "{open:?}");
+                    assert_eq!(it.newer(), latest, "{open:?}: {stays} is not the newest");
+                    5
+                }
                 Verdict::OldMetadataUnclear => {
-                    assert!(is_newer && (competes || newest < latest), "{open:?}");
+                    let is_unclear = competes || newest < latest || sets > 1;
+                    assert!(is_newer && is_unclear, "{open:?}");
                     3
                 }
                 Verdict::NoneProven => {
@@ -408,7 +475,7 @@ mod tests {
             };
             counts[label] += 1;
         }
-        assert_eq!(counts.iter().sum::<usize>(), 28 * 28 * 28);
+        assert_eq!(counts.iter().sum::<usize>(), 37 * 37 * 37);
         assert!(counts.iter().all(|count| *count > 100), "{counts:?}");
     }
 

@@ -115,7 +115,7 @@ impl Seated {
         };
         let recorded_entries = entries;
         judge((group, &plan.name), (&mut entries, &mut of), (&seats, &named))?;
-        let is_blank = is_blank && can_be_blank((group, &plan.name), &seats);
+        let is_blank = is_blank && can_be_blank((group, &plan.name), &seats, &named);
         let mut members: Vec<Option<MemberPlan>> = (0..MEMBERS_MAX).map(|_| None).collect();
         let (mut kept, mut another) = ([None; MEMBERS_MAX], None);
         let (mut new, mut absent) = (Vec::new(), Vec::new());
@@ -250,11 +250,15 @@ impl Seated {
 /// What the metadata has of the epochs of that volume.
 fn of_volume(ledger: &Ledger, at: VolumeIndex) -> OfVolume {
     let Epochs { set, volumes } = ledger.epochs();
-    OfVolume { set: *set, at, epochs: volumes[usize::from(at.0)] }
+    OfVolume { is_new: false, set: *set, at, epochs: volumes[usize::from(at.0)] }
 }
 
-/// Whether several members of a new volume without data can be opened.
-fn can_be_blank((group, volume): (&str, &str), seats: &[Seat]) -> bool {
+/// Whether several members of a new volume without data can be opened. One with a stamp held the data of a volume whose metadata is new.
+fn can_be_blank((group, volume): (&str, &str), seats: &[Seat], named: &[Named]) -> bool {
+    let is_stamped = |named: &Named| named.store.as_ref().is_ok_and(|it| it.stamp().is_some());
+    if named.iter().any(is_stamped) {
+        return false;
+    }
     let there =
         seats.iter().filter(|seat| matches!(seat, Seat::Recorded(_) | Seat::New(_))).count();
     if seats.len() > 1 && there < 2 {
@@ -281,7 +285,7 @@ pub(super) fn seated(
         (_, (&VolumeEntries, &u128)),
     )| {
         let mut failed = false;
-        let of = of_volume(ledger, VolumeIndex(at));
+        let of = OfVolume { is_new: *identity == 0, ..of_volume(ledger, VolumeIndex(at)) };
         // The engine never took a disk of it.
         let is_new = found.superblock.is_new() && *identity == 0;
         let is_blank = is_blank && is_new && entries.iter().flatten().count() == 1;
@@ -363,7 +367,7 @@ mod tests {
             (entries, recorded): (VolumeEntries, u128),
         ) -> Result<Seated> {
             let epochs = VolumeEpochs::default();
-            let of = OfVolume { set: None, at: VolumeIndex(0), epochs };
+            let of = OfVolume { is_new: false, set: None, at: VolumeIndex(0), epochs };
             self.seated_as(names, (entries, recorded, of), false)
         }
 
@@ -398,7 +402,8 @@ mod tests {
         let files = Files(tempfile::tempdir().expect("there is room"));
         let new = (entries(&[(Good, NOTHING)]), 0);
         let states = |names: &[&str]| {
-            let of = OfVolume { set: None, at: VolumeIndex(0), epochs: VolumeEpochs::default() };
+            let epochs = VolumeEpochs::default();
+            let of = OfVolume { is_new: false, set: None, at: VolumeIndex(0), epochs };
             let new = (new.0, new.1, of);
             let seated = files.seated_as(names, new, true).expect("they can be opened");
             assert!(seated.new.is_empty(), "nothing is copied");
