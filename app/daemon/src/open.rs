@@ -40,6 +40,7 @@ use members::Seated;
 pub(crate) use mirror::Places;
 use mirror::Sides;
 use owners::Members;
+pub(crate) use owners::{Claim, owner_of};
 pub use rename::{Name, Renaming, rename};
 use seats::Named;
 pub(crate) use seats::{same, untold};

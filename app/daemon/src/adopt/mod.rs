@@ -12,6 +12,7 @@ mod record;
 mod spread;
 
 use crate::config::{Config, GroupConfig};
+use crate::open::{self, Claim};
 use crate::{Platform, released};
 use anyhow::{Context, Result, bail};
 use helio_disk::{Io, MemberIdentity, OpenOptions, OtherUsers};
@@ -243,7 +244,9 @@ fn look(platform: &Platform, store: &Store, wish: &Wish, config: &Config) -> Res
             let taken = members.any(|other| other.overlaps(&identity));
             if taken && (group, volume) != (&wish.group, &store.volume) {
                 bail!(
-                    "{shown} is, or overlaps, the member of {group}/{volume}\n  hint: use another file or device"
+                    "{shown} is, or overlaps, the member of {group}/{volume}\n  hint: use another file or device, or remove {group} \
+                     from {} if it was released here",
+                    wish.config.display()
                 );
             }
         }
@@ -257,7 +260,35 @@ fn look(platform: &Platform, store: &Store, wish: &Wish, config: &Config) -> Res
     }
     let is_file = matches!(identity, MemberIdentity::File { .. });
     let named = helio_disk::is_named(host, path);
+    not_owned(host, path, wish, config, named)?;
     Ok(Looked { named, size, sparse: is_file && facts.held < size, identity })
+}
+
+/// A disk of a group holds what clients read only once the group was released. Until then its metadata names it, and a file has a name.
+fn not_owned(host: &Host, path: &Path, wish: &Wish, config: &Config, named: bool) -> Result<()> {
+    let (shown, group) = (path.display(), &wish.group);
+    let is_gone = |other: &str| other != group && !config.groups.contains_key(other);
+    if let Some(Claim { owner: (owner, _), file, .. }) =
+        open::owner_of((host, &wish.state), path, is_gone)
+    {
+        bail!(
+            "{shown} is a disk of group {owner}, by {1}: parts of it may hold something else than the volume. Nothing was changed\n  \
+             hint: name {owner} in {0} again, start the daemon, then `helio release {owner}`. If the data of {owner} is no longer \
+             needed, move {1} away, and repeat",
+            wish.config.display(),
+            file.display()
+        );
+    }
+    // An adoption of it that was cut off has named it.
+    if named && !record::is_there(host, wish) {
+        bail!(
+            "{shown} has an identity of Heliograph, and no metadata here names it: it is a member of a group of another node or state \
+             directory, a copy of one, or one that was not complete. Nothing was changed\n  hint: release its group there first. To adopt \
+             it with what it holds: `setfattr -x user.heliograph {}`, and repeat",
+            shell_word(&path.to_string_lossy())
+        );
+    }
+    Ok(())
 }
 
 /// The file names the group already: it must be what is to be adopted.

@@ -87,8 +87,8 @@ fn is_ours(host: &Host, path: &Path, mut new: Superblock) -> Result<()> {
 
 fn exists(path: &Path) -> String {
     format!(
-        "{} exists: the group is or was mirrored on this node\n  hint: choose another --group; or, if it is no longer \
-         needed, remove the file",
+        "{} exists: the group is or was mirrored on this node\n  hint: release it first: `helio release GROUP`; or choose another \
+         --group; or, if its data is no longer needed, remove the file",
         path.display()
     )
 }

@@ -87,21 +87,42 @@ impl<'a> Members<'a> {
                 Some((*path, digest::name(name.as_bytes())))
             })
             .collect();
-        places.neighbours().into_iter().find_map(|file| {
-            let is_gone = |other: &String| other != group && !self.groups.contains(other);
-            let (owner, named) = disks_of(self.host, &file).filter(|it| is_gone(&it.0.0))?;
-            let (member, _) = disks.iter().find(|(_, disk)| named.contains(disk))?;
-            Some(Claim { member, owner, file })
-        })
+        let is_gone = |other: &str| other != group && !self.groups.contains(other);
+        places.neighbours().into_iter().find_map(|file| claim(self.host, file, &disks, is_gone))
     }
 }
 
 /// A metadata file that names a disk of a group that has no metadata.
-struct Claim<'a> {
+pub(crate) struct Claim<'a> {
     member: &'a Path,
     /// The group and the node of the file.
-    owner: (String, String),
+    pub(crate) owner: (String, String),
+    pub(crate) file: PathBuf,
+}
+
+/// What a metadata file claims of these disks, if it is of such a group.
+fn claim<'a>(
+    host: &Host,
     file: PathBuf,
+    disks: &[(&'a Path, u128)],
+    is_meant: impl Fn(&str) -> bool,
+) -> Option<Claim<'a>> {
+    let (owner, named) = disks_of(host, &file).filter(|it| is_meant(&it.0.0))?;
+    let (member, _) = disks.iter().find(|(_, disk)| named.contains(disk))?;
+    Some(Claim { member, owner, file })
+}
+
+/// The metadata file of a state directory that names the disk at that path, if it is of such a group.
+pub(crate) fn owner_of<'a>(
+    (host, state): (&Host, &Path),
+    path: &'a Path,
+    is_meant: impl Fn(&str) -> bool,
+) -> Option<Claim<'a>> {
+    let disk = digest::name(helio_disk::nameplate_at(host, path)?.as_bytes());
+    let folder = state.join("groups");
+    let files = host.list(&folder).unwrap_or_default().into_iter().map(|name| folder.join(name));
+    let mut files = files.filter(|file| file.extension().is_some_and(|it| it == "meta"));
+    files.find_map(|file| claim(host, file, &[(path, disk)], &is_meant))
 }
 
 /// The disks that a metadata file names.
