@@ -125,7 +125,7 @@ pub fn create(host: &Host, wish: &Creation) -> Result<Created> {
         None => {
             let folder = view.group.safe_copy_dir.as_deref();
             let place = before::place(host, group, &held.path, folder)?;
-            without_restore(host, &place, record, view.peer.is_none())?
+            without_restore(host, &place, record)?
         }
     };
     let (mut kept, mut record) = (Vec::new(), Some(record));
@@ -140,23 +140,18 @@ pub fn create(host: &Host, wish: &Creation) -> Result<Created> {
     Ok(Created { path: places.first, kept })
 }
 
-/// The record of a node of which the rest of a restore is dropped: its volumes are a mixture, which only a peer can rewrite. The only
-/// node of a group does not drop one that can be finished.
-fn without_restore(
-    host: &Host,
-    path: &Path,
-    record: Superblock,
-    is_only: bool,
-) -> Result<Superblock> {
+/// The record of a node of which the rest of a restore is dropped: its volumes are a mixture, which only a peer can rewrite. One that can
+/// be finished is not dropped.
+fn without_restore(host: &Host, path: &Path, record: Superblock) -> Result<Superblock> {
     let (group, node) = (&record.group, &record.node);
     let found = before::found(host, path, &record)?;
     match found.standing(&record) {
-        RollbackStanding::Unrecorded(by) if is_only && found.rollback(by).is_some() => {
+        RollbackStanding::Unrecorded(by) if found.rollback(by).is_some() => {
             let shown = path.display();
             bail!(
                 "{shown} has the rest of a restore of {group}, and parts of its volumes on {node} may hold what was before it\n  \
-                 hint: finish it with --finish-restore {shown}. If that file is an older copy, move it away: then the volumes \
-                 are used as they are"
+                 hint: finish it with --finish-restore {shown}. If that file is an older copy, or the peer has all data, move it away: \
+                 then the volumes are used as they are"
             )
         }
         RollbackStanding::Unrecorded(_) | RollbackStanding::Lost => {
