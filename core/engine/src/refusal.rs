@@ -33,6 +33,17 @@ pub struct Refusal {
     pub retry: bool,
 }
 
+/// Settings that keep what a hint waits for from ending.
+pub(crate) const HELD_BACK: &str =
+    "if `copies-at-once` or `copy-priority` is 0, raise it and run `helio apply`";
+
+/// The hint of a command that needs all of this node's copy.
+pub(crate) fn until_complete(group: &str) -> String {
+    format!(
+        "do what `helio status {group}` shows as the next step, then wait until it shows the copy as complete"
+    )
+}
+
 impl Refusal {
     /// A refusal that waiting does not cure.
     #[must_use]

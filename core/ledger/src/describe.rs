@@ -449,6 +449,10 @@ pub fn fields(b: &Superblock) -> Vec<(&'static str, String)> {
         Generation::NONE => "no".to_string(),
         since => since.to_string(),
     };
+    let restore = match b.rollback {
+        None => "none".to_string(),
+        Some(by) => alloc::format!("from snapshot number {}, not finished", by.0),
+    };
     Vec::from([
         ("group", b.group.clone()),
         ("node", b.node.clone()),
@@ -462,6 +466,7 @@ pub fn fields(b: &Superblock) -> Vec<(&'static str, String)> {
         ("discarded", b.discarded.to_string()),
         ("marks-void", b.marks_void.to_string()),
         ("safe-copy", safe_copy.to_string()),
+        ("restore", restore),
         ("head", b.head.0.to_string()),
         ("remembers", b.remembers.to_string()),
         ("granularity", b.granularity.to_string()),

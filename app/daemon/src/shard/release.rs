@@ -113,8 +113,8 @@ impl<D: Driver> Shard<D> {
                 "not-consistent",
                 format!("the copy of {name} on this node is not complete and consistent"),
                 format!(
-                    "wait until `helio status {name}` shows that it is; or repeat with --force: the data is then \
-                     unusable"
+                    "do what `helio status {name}` shows as the next step, then wait until it shows the copy as complete; or repeat with \
+                     --force: the data is then unusable"
                 ),
             ));
         }

@@ -21,7 +21,7 @@ mod ship;
 use crate::event::CommandId;
 use crate::local::Local;
 use crate::local::copying::CopyUser;
-use crate::refusal::Refusal;
+use crate::refusal::{HELD_BACK, Refusal};
 use crate::turn::Turn;
 use alloc::collections::VecDeque;
 use alloc::format;
@@ -201,9 +201,8 @@ impl Copies {
         if local.is_rolling_back() {
             return Err(restoring(group));
         }
-        if let Some(why) = suspect(local, turn) {
-            let hint = format!("`helio status {group}` shows the cause");
-            return Err(Refusal::new("suspect", why, hint));
+        if local.suspect().any() {
+            return Err(local.suspect().refusal(turn.config()));
         }
         let replaces = match (act, local.copy_named(&name)) {
             (SnapshotAct::Refresh(_), None) => return Err(unknown(group, &name)),
@@ -491,7 +490,8 @@ fn busy(group: &str) -> Refusal {
 /// The rest of a restore is written first.
 fn restoring(group: &str) -> Refusal {
     let text = format!("{group} was restored from a snapshot, and the rest is still being written");
-    let hint = format!("`helio status {group}` shows the progress; repeat the command at its end");
+    let hint =
+        format!("wait until `helio status {group}` shows no restore, then repeat; {HELD_BACK}");
     Refusal::later("busy", text, hint)
 }
 

@@ -3,7 +3,7 @@
 
 use crate::event::Reversal;
 use crate::lead::Primary;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, until_complete};
 use crate::role::resolve::Stake;
 use crate::role::{busy, recording};
 use crate::show::view::View;
@@ -31,8 +31,11 @@ impl View<'_> {
         if primary.is_lacking() {
             return Err(Refusal::later(
                 "lacking",
-                format!("the copy of {} is being rebuilt from {peer}", config.node),
-                format!("wait for its end; `helio status {}` shows the progress", config.group),
+                format!(
+                    "the copy of {} is not complete, and {peer} is served in its place",
+                    config.node
+                ),
+                until_complete(&config.group),
             ));
         }
         self.resync.seed().refuse_update(self.record.superblock(), config)?;

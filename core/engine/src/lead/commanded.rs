@@ -8,7 +8,7 @@ use crate::local::Local;
 use crate::peer::link::Session;
 use crate::peer::permit::Permit;
 use crate::record::Record;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, until_complete};
 use crate::resync::Resync;
 use crate::turn::Turn;
 use alloc::format;
@@ -33,9 +33,9 @@ impl Primary {
         Err(Refusal::later(
             "lacking",
             format!(
-                "`helio {verb} {group}` must wait: the copy of {node} is being rebuilt from {peer}"
+                "`helio {verb} {group}` must wait: the copy of {node} is not complete, and {peer} is served in its place"
             ),
-            format!("wait for its end; `helio status {group}` shows the progress"),
+            until_complete(group),
         ))
     }
 

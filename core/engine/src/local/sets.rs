@@ -5,7 +5,7 @@
 use crate::config::Config;
 use crate::event::CommandId;
 use crate::local::Local;
-use crate::refusal::Refusal;
+use crate::refusal::{HELD_BACK, Refusal};
 use crate::turn::Turn;
 use alloc::format;
 use alloc::string::String;
@@ -130,7 +130,10 @@ fn refused(op: SetOp, refusal: SetRefusal, config: &Config) -> Refusal {
         SetRefusal::Last => Refusal::later(
             "last-member",
             format!("{member} is the only one that holds all of the volume"),
-            format!("wait until another member is full; `helio status {group}` shows the progress"),
+            format!(
+                "wait until `helio status {group}` shows another member as full, then repeat; {HELD_BACK}; if none is copying, \
+                 `helio member add` returns or adds one"
+            ),
         ),
         SetRefusal::Late => Refusal::later(
             "member-late",

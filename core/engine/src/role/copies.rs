@@ -14,7 +14,7 @@ use crate::peer::link::Session;
 use crate::peer::permit::Permit;
 use crate::record::Record;
 use crate::record::save::Goal;
-use crate::refusal::{Denial, Refusal};
+use crate::refusal::{Denial, Refusal, until_complete};
 use crate::resync::Resync;
 use crate::resync::verify::Verify;
 use crate::role::{Standing, busy};
@@ -160,9 +160,11 @@ impl Standing {
             return Err(self.volume_refusal(volume, fault, turn.config()));
         }
         if !local.is_consistent(record.superblock()) {
+            if local.suspect().any() {
+                return Err(local.suspect().refusal(turn.config()));
+            }
             let text = format!("the copy of {group} on {node} is not consistent");
-            let hint = format!("wait for the end of the resync: `helio status {group}`");
-            return Err(Refusal::later("not-consistent", text, hint));
+            return Err(Refusal::later("not-consistent", text, until_complete(group)));
         }
         copies.create(By::Here(id), act, local, turn).map(|()| None)
     }

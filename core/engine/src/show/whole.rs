@@ -15,7 +15,7 @@
 //! Regions of a volume with `blank` that nothing ever wrote or read are no reason: what a member holds there counts from the first use on.
 
 use crate::config::Config;
-use crate::refusal::Refusal;
+use crate::refusal::{HELD_BACK, Refusal, until_complete};
 use crate::show::view::View;
 use alloc::format;
 use helio_stack::{Duty, StoreFault};
@@ -54,7 +54,6 @@ impl NotWhole {
     pub fn refusal(self, volume: VolumeIndex, config: &Config) -> Refusal {
         let Config { group, node, .. } = config;
         let name = config.name_of(volume);
-        let held = "if `copies-at-once` or `copy-priority` is 0, raise it and run `helio apply`";
         let (why, hint) = match self {
             Self::RestoreBegins => (
                 "a restore from a snapshot begins".into(),
@@ -62,7 +61,9 @@ impl NotWhole {
             ),
             Self::Restoring(left, None) => (
                 format!("{left} of a restored snapshot are not written to the members yet"),
-                format!("wait until `helio status {group}` shows no restore, then repeat; {held}"),
+                format!(
+                    "wait until `helio status {group}` shows no restore, then repeat; {HELD_BACK}"
+                ),
             ),
             Self::Restoring(left, Some(fault)) => (
                 format!("{left} of a restored snapshot cannot be written to the members: {fault}"),
@@ -73,17 +74,13 @@ impl NotWhole {
             Self::Unmerged(left) => (
                 format!("its full members may differ in {left}"),
                 format!(
-                    "wait until `helio status {group}` shows nothing to merge, then repeat; {held}"
+                    "wait until `helio status {group}` shows nothing to merge, then repeat; {HELD_BACK}"
                 ),
             ),
-            Self::NoFullMember => (
-                "no member has everything".into(),
-                format!("wait until `helio status {group}` shows a full member"),
-            ),
-            Self::Lacking => (
-                format!("some regions are only on {}", config.peer),
-                format!("wait until `helio status {group}` shows the copy as complete"),
-            ),
+            Self::NoFullMember => ("no member has everything".into(), until_complete(group)),
+            Self::Lacking => {
+                (format!("some regions are only on {}", config.peer), until_complete(group))
+            }
         };
         let text =
             format!("the members of {group}/{name} do not hold what its clients read: {why}");
