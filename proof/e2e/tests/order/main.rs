@@ -7,6 +7,7 @@ mod dead_disk;
 mod diverged;
 mod full;
 mod hand_over;
+mod handed_out;
 mod last_copy;
 mod lease;
 mod link;

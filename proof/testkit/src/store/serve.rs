@@ -23,6 +23,7 @@ const OPEN: u32 = 14;
 const WRITE: u32 = 16;
 const SETXATTR: u32 = 21;
 const GETXATTR: u32 = 22;
+const REMOVEXATTR: u32 = 24;
 /// Not a flush of the disk, but the question at every close.
 const FLUSH: u32 = 25;
 const FALLOCATE: u32 = 43;
@@ -147,7 +148,7 @@ impl Served {
             }
             LSEEK => return self.seek(unique, head),
             FLUSH => return self.reply(unique, Err(Errno::NOSYS)),
-            SETXATTR | GETXATTR => {
+            SETXATTR | GETXATTR | REMOVEXATTR => {
                 let behind = length.saturating_sub(HEAD_BYTES);
                 let message = [&head[..length.min(HEAD_BYTES)], &body[..behind]].concat();
                 return self.attribute(unique, &message);
@@ -180,8 +181,13 @@ impl Served {
         }
     }
 
-    /// Keeps an extended attribute, or returns one.
+    /// Keeps an extended attribute, removes it, or returns it.
     fn attribute(&self, unique: u64, message: &[u8]) -> io::Result<()> {
+        if word(message, 4) == REMOVEXATTR {
+            let name = message[HEADER..].split(|byte| *byte == 0).next().unwrap_or_default();
+            let removed = self.state().attributes.remove(name);
+            return self.reply(unique, removed.map(|_| &[][..]).ok_or(Errno::NODATA));
+        }
         let size = word(message, HEADER) as usize;
         let named = &message[HEADER + 8..];
         let end = named.iter().position(|byte| *byte == 0).unwrap_or(named.len());

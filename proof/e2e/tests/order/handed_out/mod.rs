@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Every command that says or hands out something of a member, in every state in which a member is not the volume. What is handed out is
+//! what clients read. A refusal names steps; they are done as they stand, and lead to these bytes.
+//!
+//! `states` brings a node into each state, `commands` runs each command, `steps` does what a hint says, and `table` has what is to come of
+//! each combination.
+
+mod commands;
+mod states;
+mod steps;
+mod table;
+
+use commands::{Command, Given, Got};
+use states::{Stage, State};
+use std::panic::catch_unwind;
+use table::Wanted;
+
+/// So many refusals may follow each other.
+const REFUSALS: usize = 4;
+
+/// Runs every command in a state of its own making, and holds what comes of it against the table.
+fn walk(state: State) {
+    if !state.is_possible() {
+        return;
+    }
+    let wrong: Vec<String> = Command::ALL
+        .into_iter()
+        .filter_map(|command| {
+            // One that comes to nothing keeps no other from being tried.
+            let tried = catch_unwind(|| tried(state, command));
+            let tried = tried.unwrap_or_else(|_| Err("see above".to_owned()));
+            tried.err().map(|why| format!("{command:?}: {why}"))
+        })
+        .collect();
+    assert!(wrong.is_empty(), "{state:?}:\n{}", wrong.join("\n"));
+}
+
+/// One combination. What it printed is printed if the test fails.
+fn tried(state: State, command: Command) -> Result<(), String> {
+    let wanted = table::wanted(state, command);
+    if let Wanted::LeftOut(why) = wanted {
+        println!("{state:?} {command:?}: left out: {why}");
+        return Ok(());
+    }
+    let mut stage = Stage::new(state);
+    command.prepare(&mut stage);
+    let mut refusals = Vec::new();
+    let given = loop {
+        match command.ask(&mut stage) {
+            Got::Given(given) => break given,
+            Got::Refused(refusal) if refusals.len() < REFUSALS => {
+                println!("{state:?} {command:?}: {}\n  hint: {}", refusal.text, refusal.hint);
+                steps::follow(&mut stage, &refusal.hint)?;
+                refusals.push(refusal);
+            }
+            Got::Refused(refusal) => {
+                return Err(format!("the steps lead nowhere: {}", refusal.text));
+            }
+        }
+    };
+    let first = refusals.first().map(|it| format!("{} {}", it.code, it.text));
+    match (wanted, first) {
+        (Wanted::Given, None) => {}
+        (Wanted::Refused(label), Some(text)) if text.contains(label) => {}
+        (wanted, first) => return Err(format!("{wanted:?} was to come, and it was {first:?}")),
+    }
+    match given {
+        Given::Bytes(all) => {
+            all.iter().try_for_each(|one| one.is_as(&stage.expected, &stage.written))
+        }
+        Given::Says(said) => state.is_told(&said),
+    }
+}
+
+#[test]
+fn a_member_at_rest_is_handed_out() {
+    walk(State::AtRest);
+}
+
+#[test]
+fn a_member_is_handed_out_only_with_all_of_a_restore_on_it() {
+    walk(State::RestorePending);
+}
+
+#[test]
+fn a_member_is_handed_out_only_merged() {
+    walk(State::Unmerged);
+}
+
+#[test]
+fn a_member_is_handed_out_as_clients_read_it_also_where_nothing_was_written() {
+    walk(State::Blank);
+}
+
+#[test]
+fn a_member_that_is_being_copied_to_is_not_handed_out() {
+    walk(State::Copying);
+}
+
+#[test]
+fn a_member_that_was_removed_is_not_handed_out() {
+    walk(State::Removed);
+}
+
+#[test]
+fn a_suspect_member_is_handed_out_only_if_it_is_accepted_as_that() {
+    walk(State::Suspect);
+}
+
+#[test]
+fn a_member_whose_peer_is_served_in_its_place_is_not_handed_out() {
+    walk(State::ServedFromPeer);
+}
