@@ -255,7 +255,7 @@ impl Disk {
         self.full = full;
     }
 
-    /// Whether an operation on that volume ever failed.
+    /// Whether an operation on that volume ever failed: one that found no space did only if it had to make something durable.
     #[must_use]
     pub fn has_failed(&self, volume: VolumeIndex) -> bool {
         self.failed[usize::from(volume.0)]
@@ -423,7 +423,9 @@ impl Disk {
         let Some(UnderWay { volume, work, fault, tag }) = self.under_way.remove(&io) else {
             panic!("store operation {} ends and never began", io.0)
         };
-        self.failed[usize::from(volume.0)] |= fault.is_some();
+        let flushes = matches!(work, Work::Flush { .. } | Work::Change { fua: true, .. });
+        self.failed[usize::from(volume.0)] |=
+            fault.is_some_and(|fault| flushes || fault != StoreFault::NoSpace);
         match work {
             Work::Read { .. } | Work::Map { .. } if fault.is_some() => {
                 fault.map_or(Ended::Done, Ended::Failed)

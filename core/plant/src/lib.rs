@@ -205,6 +205,10 @@ pub enum Plant {
     CopyIsDisk,
     /// What fails since nothing can be recorded of members fails as if their disks had failed.
     RecordIsDisk,
+    /// A disk without space counts as one that failed.
+    FullIsFailed,
+    /// A node whose metadata is old goes on with a stream as if it remembered.
+    OldGoesOn,
 }
 
 impl Plant {
@@ -274,6 +278,8 @@ impl Plant {
         ("cut-forgotten", Self::CutForgotten),
         ("ship-live", Self::ShipLive),
         ("copy-is-disk", Self::CopyIsDisk),
+        ("full-is-failed", Self::FullIsFailed),
+        ("old-goes-on", Self::OldGoesOn),
     ];
 
     /// Every fault that stories of a layer alone find.

@@ -472,7 +472,7 @@ impl Driver {
             }
             Fault::Seed => {
                 if let Some(side) = serving {
-                    self.ship(side, cluster);
+                    self.ship(side, cluster, oracle);
                 }
             }
             Fault::Measure => {

@@ -10,9 +10,10 @@ use crate::scenario::{FOREIGN, span};
 use core::time::Duration;
 use helio_engine::{Command, CommandId};
 use helio_format::lineage::Lineage;
+use helio_format::snapshot::SnapshotAct;
 use helio_format::superblock::Superblock;
 use helio_twin::{Cluster, Happening, Side, Stamp};
-use helio_units::{Generation, Role, VolumeIndex};
+use helio_units::{CopyName, Generation, Role, VolumeIndex};
 
 /// Stamps of a disk that was never copied from anywhere.
 const WRONG: u64 = FOREIGN | 1 << 58;
@@ -54,11 +55,13 @@ pub(crate) struct Shipping {
     placed: bool,
     /// It was called the wrong one.
     refused: bool,
+    /// The volumes are restored from a snapshot right before.
+    restores: bool,
 }
 
 impl Driver {
     /// The operator begins.
-    pub(crate) fn ship(&mut self, from: Side, cluster: &mut Cluster) {
+    pub(crate) fn ship(&mut self, from: Side, cluster: &mut Cluster, oracle: &mut Oracle) {
         let to = from.other();
         let busy = self.shipping.under_way || self.resumed.is_some();
         if busy || !is_expendable(to, cluster) {
@@ -76,6 +79,13 @@ impl Driver {
             hit.on(cluster.node_mut(from)).for_each(|disk| disk.slow_down(40));
             self.later(cluster, Act::MendDisk(from));
         }
+        // Now and then a restore from this snapshot is not written yet when the disk is to be shipped.
+        self.shipping.restores = self.copies && self.dice.chance(1, 2);
+        if self.shipping.restores {
+            let name = CopyName::new(&format!("s{}", self.commands)).expect("a name");
+            let create = Command::SnapshotHere(SnapshotAct::Create(name));
+            self.command(cluster, oracle, from, create);
+        }
         let (least, most) = (Duration::from_millis(1), Duration::from_secs(2));
         let pause = span(&mut self.dice, least, most);
         self.at(cluster.now() + pause, Act::ShipBegin(from));
@@ -83,6 +93,12 @@ impl Driver {
 
     /// The primary, whose peer is away, is told to mark what changes from here on.
     pub(crate) fn ship_begin(&mut self, from: Side, cluster: &mut Cluster, oracle: &mut Oracle) {
+        let held = cluster.node(from).engine.as_ref().map(|engine| engine.view().copies().held);
+        let name = held.iter().flatten().find_map(|held| held.copy.name());
+        if let Some(name) = name.filter(|_| self.shipping.restores && oracle.waiting() == 0) {
+            oracle.is_rewritten();
+            self.command(cluster, oracle, from, Command::RestoreSnapshot(name));
+        }
         let at = cluster.now().0 / 1_000_000;
         let begun = self.command(cluster, oracle, from, Command::SeedBegin { at });
         self.shipping.begun = Some(begun);

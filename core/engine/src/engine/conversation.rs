@@ -27,6 +27,7 @@ use alloc::string::String;
 use core::time::Duration;
 use helio_format::copying::Copying;
 use helio_format::message::{COUNTED_BELOW, Hello, Message, Parting, Ping};
+use helio_plant::{Plant, planted};
 use helio_stack::Shortage;
 use helio_units::{Bytes, Sequence};
 
@@ -194,7 +195,7 @@ impl Engine {
         let continues = b.lineage == start.lineage
             && b.consistent == start.consistent
             && !changes
-            && !self.view().is_record_old()
+            && (!self.view().is_record_old() || planted(Plant::OldGoesOn))
             && !b.clean
             && !b.alone
             && (kept || b.consistent);

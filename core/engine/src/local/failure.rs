@@ -96,16 +96,17 @@ pub(crate) enum Meaning {
 /// The table.
 pub(crate) fn meaning(facts: Facts) -> Meaning {
     let Facts { failed, fault, side } = facts;
+    let full = fault == StoreFault::NoSpace && !planted(Plant::FullIsFailed);
     let suspect = matches!(failed, Failed::Flush | Failed::Silence) && fault.is_of_store();
     match (side, failed) {
         (Side::Secondary | Side::Alone, Failed::Silence) => Meaning::Waits,
         (Side::Secondary, Failed::Read | Failed::CopierRead) => Meaning::Told,
-        (Side::Secondary, Failed::Change) if fault == StoreFault::NoSpace => Meaning::WaitsForSpace,
+        (Side::Secondary, Failed::Change) if full => Meaning::WaitsForSpace,
         (Side::Secondary, _) => Meaning::Stopped { suspect },
         (Side::Served, _) => Meaning::Served { suspect },
         (_, Failed::CopierRead) => Meaning::Shown,
         _ if !fault.is_of_store() => Meaning::Told,
-        (_, Failed::Change) if fault == StoreFault::NoSpace => Meaning::Full,
+        (_, Failed::Change) if full => Meaning::Full,
         (Side::Servable, _) => Meaning::GivenUp { suspect },
         (Side::Alone, Failed::Read) => Meaning::Told,
         (Side::Alone, Failed::Change) => Meaning::Shown,

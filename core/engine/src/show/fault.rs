@@ -91,7 +91,7 @@ impl<'a> View<'a> {
     pub(crate) fn has_failed(&self) -> bool {
         let accepts =
             matches!(self.standing.stage(), Stage::Following(Following::Accepting { .. }));
-        let lost = self.standing.primary().is_some_and(|primary| primary.lost().is_some());
+        let lost = self.given_up().is_some();
         // A suspect copy that is rebuilt is no fault any more.
         let suspect = self.local.suspect().any() && !self.is_lacking();
         let silent = self.local.first_silent().is_some();
@@ -116,9 +116,15 @@ impl<'a> View<'a> {
         &self.turn.config().node
     }
 
+    /// The first volume of a primary whose disk was given up: the peer's copy is served in its place.
+    #[must_use]
+    pub fn given_up(&self) -> Option<VolumeIndex> {
+        self.standing.primary()?.lost()
+    }
+
     /// A member that is not used any more: the peer's copy is served in its place.
     fn lost(&self) -> Option<Fault> {
-        let lost = self.standing.primary()?.lost()?;
+        let lost = self.given_up()?;
         let (config, volume) = (self.turn.config(), self.turn.config().name_of(lost));
         let (group, peer, node) = (&config.group, &config.peer, self.node());
         let state = self.local.member_state(lost);
@@ -129,13 +135,14 @@ impl<'a> View<'a> {
         };
         let rewrite =
             format!("`helio resync {group}` on {node}, which rewrites the disk from {peer}");
+        let meanwhile = format!("; meanwhile `helio switch {group}` makes {peer} primary");
         // A disk that only failed a flush is written again as it is.
         let hint = if state == MemberState::GivenUp {
             given_up_hint(config)
         } else if self.local.suspect().is(lost) {
-            format!("{rewrite}{exchange}")
+            format!("{rewrite}{exchange}{meanwhile}")
         } else {
-            format!("repair the disk on {node}, then {rewrite}{exchange}")
+            format!("repair the disk on {node}, then {rewrite}{exchange}{meanwhile}")
         };
         let failed = if state == MemberState::GivenUp { "is silent" } else { "failed" };
         let what = format!("the disk of volume {volume} {failed}; served from {peer}");
