@@ -135,14 +135,14 @@ impl<'a> View<'a> {
         };
         let rewrite =
             format!("`helio resync {group}` on {node}, which rewrites the disk from {peer}");
-        let meanwhile = format!("; meanwhile `helio switch {group}` makes {peer} primary");
+        let leave = format!("; or `helio switch {group}`, which makes {peer} primary");
         // A disk that only failed a flush is written again as it is.
         let hint = if state == MemberState::GivenUp {
             given_up_hint(config)
         } else if self.local.suspect().is(lost) {
-            format!("{rewrite}{exchange}{meanwhile}")
+            format!("{rewrite}{exchange}{leave}")
         } else {
-            format!("repair the disk on {node}, then {rewrite}{exchange}{meanwhile}")
+            format!("repair the disk on {node}, then {rewrite}{exchange}{leave}")
         };
         let failed = if state == MemberState::GivenUp { "is silent" } else { "failed" };
         let what = format!("the disk of volume {volume} {failed}; served from {peer}");

@@ -18,12 +18,13 @@ const WAITS_FOR: [(&str, fn(&Value) -> bool); 4] = [
 /// So many hints may lead to each other.
 const HINTS: usize = 12;
 /// Conditions that are not met here, and steps that are not possible then, by their beginnings.
-const NOT_MET: [&str; 7] = [
+const NOT_MET: [&str; 8] = [
     "put the metadata of this file in its place",
     "if that file is an older",
     "if /",
     "or repeat with --force",
     "or exchange it",
+    "or `helio switch",
     "acknowledged writes that",
     "if the data of",
 ];
