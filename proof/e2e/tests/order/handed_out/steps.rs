@@ -7,8 +7,10 @@ use helio_e2e::{PATIENCE, group, number};
 use helio_testkit::{Told, eventually_from};
 use serde_json::Value;
 
+/// Whether status shows it.
+type Shown = fn(&Value) -> bool;
 /// What status shows at the end of a wait, by the words of the hint.
-const WAITS_FOR: [(&str, fn(&Value) -> bool); 4] = [
+const WAITS_FOR: [(&str, Shown); 4] = [
     ("shows no restore", |shown| shown["restoring"].is_null()),
     ("shows nothing to merge", |shown| number(shown, "/volumes/0/unmerged_bytes") == 0),
     ("shows another member as full", all_full),
