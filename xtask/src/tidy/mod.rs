@@ -13,6 +13,7 @@ mod items;
 mod length;
 mod links;
 mod machine;
+mod members;
 mod methods;
 mod ratchet;
 mod rooms;
@@ -99,6 +100,7 @@ fn file(path: &Path, text: &str) -> Vec<Finding> {
             let source = Source::read(path, text);
             findings.extend(floors::check_source(&source));
             findings.extend(rooms::check(&source));
+            findings.extend(members::check(&source));
             findings.extend(banned::check(&source));
             findings.extend(clocks::check(&source));
             findings.extend(length::check(&source));
