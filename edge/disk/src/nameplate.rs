@@ -46,6 +46,11 @@ fn attribute(host: &Host, file: &File) -> Result<String, Errno> {
         Ok(_) | Err(Errno::NODATA | Errno::RANGE) => {}
         Err(errno) => return Err(errno),
     }
+    // A stamp says something of what had the name before.
+    match file.body().remove_attribute(STAMP) {
+        Ok(()) | Err(Errno::NODATA) => {}
+        Err(errno) => return Err(errno),
+    }
     let no_random = |error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
     host.random(&mut name).map_err(no_random)?;
     file.body().set_attribute(ATTRIBUTE, &name)?;

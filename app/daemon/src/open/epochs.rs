@@ -5,6 +5,7 @@
 //! |---|---|
 //! | is of this volume, and later than the epoch of the metadata | newer |
 //! | is of this volume and of any set, and the metadata is new | of a set |
+//! | is of another volume of any set, and the metadata is new | misplaced |
 //! | may be any: the metadata has no epoch of the member | unknown |
 //! | is of this volume, with an epoch that the member may have | right |
 //! | is of this volume, with an earlier one | older |
@@ -16,8 +17,8 @@
 //! | sound | none is newer; each one that is full or copying is right or unknown | each is as recorded |
 //! | copied | none is newer; a full one is right or unknown, and another one that is full or copying is neither | that one is unproven: all of it is compared with the full ones |
 //! | old-metadata | one is newer; of the newest ones one held all of the volume; no full one is unknown | that one is the only full one; all others have failed |
-//! | new-metadata | one is of a set, and all that are, are of the same one; the rest as before | that one is full; all others that the file names are unproven |
-//! | old-metadata-unclear | one is newer, or of a set; none of the newest ones held all of the volume, or a full one is unknown, which may be the newest, or there are several sets | the group is not served |
+//! | new-metadata | all are of one set; of the newest ones one held all of the volume | that one is full; all others that the file names are unproven |
+//! | old-metadata-unclear | one is newer, or of a set, and the rest is otherwise: none of the newest ones held all of the volume, or one that is unknown may be the newest, or there are several sets. Or one is misplaced | the group is not served |
 //! | none-proven | none is newer; no full one is right or unknown | the group is not served |
 //!
 //! Members that are not used are judged when they return: nothing reaches them before. With old metadata the epoch goes on far
@@ -48,6 +49,7 @@ pub(super) struct OfVolume {
 enum Proof {
     Newer(Epoch),
     OfSet(SetId, Epoch),
+    Misplaced(SetId),
     Unknown,
     Right,
     Older(Epoch),
@@ -66,6 +68,7 @@ impl fmt::Display for Proof {
         match self {
             Self::Newer(epoch) => write!(f, "is newer than the metadata (epoch {epoch})"),
             Self::OfSet(set, epoch) => write!(f, "is of set {set} (epoch {epoch})"),
+            Self::Misplaced(set) => write!(f, "is of another volume of set {set}"),
             Self::Unknown => f.write_str("has no epoch on record"),
             Self::Right => f.write_str("is as the metadata has it"),
             Self::Older(epoch) => write!(f, "is older than the metadata (epoch {epoch})"),
@@ -97,6 +100,7 @@ impl Seen {
         let ours = stamp.filter(|it| is_of(it) && it.volume == *at);
         let proof = match (ours, epochs.carried[number], stamp) {
             (Some(it), ..) if is_new => Proof::OfSet(it.set, it.epoch),
+            (None, _, Some(other)) if is_new => Proof::Misplaced(other.set),
             (Some(it), ..) if epochs.epoch.is_none_or(|epoch| it.epoch > epoch) => {
                 Proof::Newer(it.epoch)
             }
@@ -119,6 +123,16 @@ impl Seen {
 
     const fn is_full(&self) -> bool {
         self.health.is_full()
+    }
+
+    /// The metadata is new, and this member was one of a set.
+    pub(super) const fn was_of_a_set(&self) -> bool {
+        matches!(self.proof, Proof::OfSet(..) | Proof::Misplaced(_))
+    }
+
+    /// It held all of this volume, as far as its stamp tells.
+    pub(super) const fn may_be_whole(&self) -> bool {
+        self.was_full || !self.was_of_a_set()
     }
 }
 
@@ -143,10 +157,16 @@ enum Verdict {
 fn verdict(open: &Open) -> Verdict {
     let members = || open.iter().enumerate().filter_map(|(n, seen)| Some((n, seen.as_ref()?)));
     let newer = || members().filter_map(|(n, seen)| Some((seen.newer()?, seen.was_full, n)));
+    if members().any(|(_, seen)| matches!(seen.proof, Proof::Misplaced(_))) {
+        return Verdict::OldMetadataUnclear;
+    }
     if newer().next().is_some() {
         let full = newer().filter(|(_, was_full, _)| *was_full);
         let newest = full.max_by_key(|(epoch, _, n)| (*epoch, std::cmp::Reverse(*n)));
-        let competes = |(_, seen): (_, &Seen)| seen.is_full() && seen.proof == Proof::Unknown;
+        // New metadata does not tell which members were full.
+        let is_new = members().any(|(_, seen)| seen.was_of_a_set());
+        let competes =
+            |(_, seen): (_, &Seen)| (seen.is_full() || is_new) && seen.proof == Proof::Unknown;
         let is_latest = |epoch: Epoch| newer().all(|(other, ..)| other <= epoch);
         let set = |(_, seen): (_, &Seen)| match seen.proof {
             Proof::OfSet(set, _) => Some(set),
@@ -309,7 +329,17 @@ fn listed(open: &Open, path: impl Fn(usize) -> String) -> String {
     text.collect::<Vec<_>>().join("; ")
 }
 
-fn newest_unclear(name: &str, open: &Open, path: impl Fn(usize) -> String) -> Error {
+/// The metadata is new, and a member that cannot be opened may be the newest one.
+pub(super) fn not_compared(name: &str, member: &Path) -> Error {
+    let member = member.display();
+    anyhow!(
+        "the metadata of {name} is new, and {member} cannot be opened: it may be the newest member that held all of the volume. Nothing was \
+         changed\n  hint: make {member} available again; or name only the disk to continue with in the configuration file, one that held \
+         all of the volume. helio overwrites the others if you add them again"
+    )
+}
+
+pub(super) fn newest_unclear(name: &str, open: &Open, path: impl Fn(usize) -> String) -> Error {
     let listed = listed(open, path);
     anyhow!(
         "the metadata of {name} is new, or older than its members because it was restored from a backup. Their stamps do not show which of them \
@@ -384,7 +414,7 @@ mod tests {
         assert_eq!((found.proof, found.was_full), (Proof::OfSet(set, epoch(6)), true));
         let stamp = epochs::stamp((set, VolumeIndex(7)), epoch(6), CopyHealth::Good);
         let found = Seen::of(&before, (0, CopyHealth::Good), Some(stamp.as_ref()));
-        assert_eq!((found.proof, found.was_full), (Proof::Unknown, false), "of another volume");
+        assert_eq!((found.proof, found.may_be_whole()), (Proof::Misplaced(set), false));
     }
 
     /// Every state of one member that the tables tell apart.
@@ -397,6 +427,7 @@ mod tests {
             (Proof::OfSet(SetId::of(1).expect("a set"), epoch(8)), true),
             (Proof::OfSet(SetId::of(2).expect("a set"), epoch(8)), true),
             (Proof::OfSet(SetId::of(1).expect("a set"), epoch(7)), false),
+            (Proof::Misplaced(SetId::of(1).expect("a set")), false),
             (Proof::Unknown, false),
             (Proof::Right, true),
             (Proof::Right, false),
@@ -430,7 +461,10 @@ mod tests {
                 all.iter().any(|(_, it)| it.health == CopyHealth::Good && is_proven(it));
             let unknown_full =
                 |it: &Seen| it.health == CopyHealth::Good && it.proof == Proof::Unknown;
-            let competes = all.iter().any(|(_, it)| unknown_full(it));
+            let is_misplaced = all.iter().any(|(_, it)| matches!(it.proof, Proof::Misplaced(_)));
+            let is_new = all.iter().any(|(_, it)| it.was_of_a_set());
+            let unknown = |it: &Seen| it.proof == Proof::Unknown;
+            let competes = all.iter().any(|(_, it)| unknown_full(it) || is_new && unknown(it));
             let newest =
                 all.iter().filter(|(_, it)| it.was_full).filter_map(|(_, it)| it.newer()).max();
             let latest = all.iter().filter_map(|(_, it)| it.newer()).max();
@@ -465,7 +499,7 @@ mod tests {
                 }
                 Verdict::OldMetadataUnclear => {
                     let is_unclear = competes || newest < latest || sets > 1;
-                    assert!(is_newer && is_unclear, "{open:?}");
+                    assert!(is_misplaced || is_newer && is_unclear, "{open:?}");
                     3
                 }
                 Verdict::NoneProven => {
@@ -475,7 +509,7 @@ mod tests {
             };
             counts[label] += 1;
         }
-        assert_eq!(counts.iter().sum::<usize>(), 37 * 37 * 37);
+        assert_eq!(counts.iter().sum::<usize>(), 40 * 40 * 40);
         assert!(counts.iter().all(|count| *count > 100), "{counts:?}");
     }
 

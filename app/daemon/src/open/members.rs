@@ -45,11 +45,20 @@ fn judge(
         open[n] = Some(Seen::of(of, (n, health), store.stamp()));
         paths[n] = Some(path);
     }
-    let is_another = seats.iter().any(|seat| matches!(seat, Seat::Another(_)));
-    if is_another || !are_several(entries) {
+    if seats.iter().any(|seat| matches!(seat, Seat::Another(_))) {
         return Ok(());
     }
     let path = |n: usize| paths[n].map_or(String::new(), |path| path.display().to_string());
+    let shown = format!("{}/{}", name.0, name.1);
+    if open.iter().flatten().any(Seen::was_of_a_set)
+        && let Some(closed) = named.iter().find(|named| named.store.is_err())
+    {
+        return Err(epochs::not_compared(&shown, &closed.path));
+    }
+    if !are_several(entries) {
+        let partial = open.iter().flatten().any(|seen| !seen.may_be_whole());
+        return if partial { Err(epochs::newest_unclear(&shown, &open, path)) } else { Ok(()) };
+    }
     epochs::judge(name, (entries, &mut of.epochs), (&open, path))
 }
 
