@@ -19,8 +19,15 @@ pub(crate) fn create(wish: Creation, consent: Consent) -> Result<ExitCode> {
         finishes.unwrap_or_default()
     );
     consent.get(&stake, &format!("discard the copy of {group} on {node}?"))?;
-    let Created { path, kept } = helio_daemon::create(&Platform::this().host, &wish)?;
+    let Created { path, kept, untold } = helio_daemon::create(&Platform::this().host, &wish)?;
     let mut text = format!("created {}: {group} joins as a new node on {node}", path.display());
+    for (volume, member) in untold {
+        let member = member.display();
+        text += &format!(
+            "\n  nothing tells which member of {group}/{volume} is complete, and {member} counts, the first one: if another one is newer, \
+             name that one first in the configuration file before the daemon starts"
+        );
+    }
     for kept in kept {
         text += &format!("\n  the unusable file is kept as {}", kept.display());
     }

@@ -4,7 +4,7 @@
 //! The record is durable before a member gets its identity. So a member that has one, beside a state directory without
 //! metadata, took part before: the metadata is lost, and a start would take its copy for an empty one.
 
-use crate::config::Config;
+use crate::config::{Config, GroupView, VolumeConfig};
 use crate::digest;
 use crate::offline;
 use crate::open::mirror::Places;
@@ -41,6 +41,8 @@ pub struct Created {
     pub path: PathBuf,
     /// Where the files that could not be used were moved.
     pub kept: Vec<PathBuf>,
+    /// The volumes of which nothing tells which member is complete, each with the one that counts.
+    pub untold: Vec<(String, PathBuf)>,
 }
 
 /// Begins a metadata file that was never written.
@@ -137,7 +139,17 @@ pub fn create(host: &Host, wish: &Creation) -> Result<Created> {
             write(host, (&file, &places.first), record)?;
         }
     }
-    Ok(Created { path: places.first, kept })
+    Ok(Created { path: places.first, kept, untold: untold(host, view, node) })
+}
+
+/// The volumes with several members not all of which can have a stamp, each with the member that counts.
+fn untold(host: &Host, view: &GroupView<'_>, node: &str) -> Vec<(String, PathBuf)> {
+    let of = |(name, volume): (&String, &VolumeConfig)| {
+        let [first, _, ..] = volume.members_on(node) else { return None };
+        let is_told = volume.members_on(node).iter().all(|path| helio_disk::is_named(host, path));
+        (!is_told).then(|| (name.clone(), first.clone()))
+    };
+    view.group.volumes.iter().filter_map(of).collect()
 }
 
 /// The record of a node of which the rest of a restore is dropped: its volumes are a mixture, which only a peer can rewrite. One that can
@@ -307,7 +319,7 @@ mod tests {
             [(None, None), (None, Some(Standing::Stale)), (Some(Standing::Stale), None)]
         {
             let (scratch, wish) = with_two(first, second);
-            let Created { path, kept } =
+            let Created { path, kept, .. } =
                 create(&Linux::host(), &wish).expect("neither can be used");
             assert_eq!(kept.len(), 2, "both are kept: {kept:?}");
             let second = scratch.path().join("second/db.meta");

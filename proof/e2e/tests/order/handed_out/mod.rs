@@ -11,7 +11,10 @@ mod steps;
 mod table;
 
 use commands::{Command, Given, Got};
+use helio_e2e::{BLOCK, connect, wait_members};
+use helio_testkit::{LoopDevice, Plan, TempDir};
 use states::{Stage, State};
+use std::fs;
 use std::panic::catch_unwind;
 use table::Wanted;
 
@@ -110,4 +113,37 @@ fn a_suspect_member_is_handed_out_only_if_it_is_accepted_as_that() {
 #[test]
 fn a_member_whose_peer_is_served_in_its_place_is_not_handed_out() {
     walk(State::ServedFromPeer);
+}
+
+/// Block devices carry no stamp: nothing but the metadata tells that the first one was removed. What the command says then leads to the
+/// bytes that clients read.
+#[test]
+fn without_stamps_new_metadata_names_the_member_that_counts() {
+    let files = TempDir::new();
+    let device = |name: &str| LoopDevice::on(&files.file(name, states::SIZE), &[]);
+    let Some((first, second)) = device("one").zip(device("two")) else { return };
+    let plan = Plan::new("db").only("paris").volume("data", states::SIZE);
+    let plan = plan.member("paris", "data", first.path()).mirror("paris", "data", second.path());
+    let mut pair = plan.start();
+    wait_members(&pair, "paris", ["full", "full"]);
+    let [one, two] = [&first, &second].map(|device| device.path().display().to_string());
+    pair.helio("paris", &["member", "remove", "db/data", &one]).expect_success();
+    let mut client = connect(&pair, "paris");
+    client.write(0, &[7; BLOCK], true).expect("it is written");
+    client.disconnect().expect("it may go");
+    pair.daemon("paris").kill9();
+    fs::remove_file(pair.state("paris").join("groups/db.meta")).expect("it is there");
+    let config = pair.config().display().to_string();
+    let create = ["metadata", "create", "db", "--node", "paris", "--config", &config, "--yes"];
+    let told = pair.helio("paris", &create).expect_success();
+    assert!(told.contains(&format!("db/data is complete, and {one} counts")), "{told}");
+    let text = fs::read_to_string(pair.config()).expect("it is there");
+    let [was, will] = [[&one, &two], [&two, &one]].map(|both| format!("{both:?}"));
+    assert!(text.contains(&was), "{text}");
+    fs::write(pair.config(), text.replace(&was, &will)).expect("there is room");
+    pair.start("paris");
+    pair.helio("paris", &["promote", "db"]).expect_success();
+    let mut read = [0; BLOCK];
+    connect(&pair, "paris").read(0, &mut read).expect("it is read");
+    assert_eq!(read, [7; BLOCK]);
 }
