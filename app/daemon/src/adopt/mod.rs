@@ -260,12 +260,12 @@ fn look(platform: &Platform, store: &Store, wish: &Wish, config: &Config) -> Res
     }
     let is_file = matches!(identity, MemberIdentity::File { .. });
     let named = helio_disk::is_named(host, path);
-    not_owned(host, path, wish, config, named)?;
+    not_owned(host, path, wish, config)?;
     Ok(Looked { named, size, sparse: is_file && facts.held < size, identity })
 }
 
-/// A disk of a group holds what clients read only once the group was released. Until then its metadata names it, and a file has a name.
-fn not_owned(host: &Host, path: &Path, wish: &Wish, config: &Config, named: bool) -> Result<()> {
+/// A disk of a group holds what clients read only once the group was released. Until then its metadata names it.
+fn not_owned(host: &Host, path: &Path, wish: &Wish, config: &Config) -> Result<()> {
     let (shown, group) = (path.display(), &wish.group);
     let is_gone = |other: &str| other != group && !config.groups.contains_key(other);
     if let Some(Claim { owner: (owner, _), file, .. }) =
@@ -277,15 +277,6 @@ fn not_owned(host: &Host, path: &Path, wish: &Wish, config: &Config, named: bool
              needed, move {1} away, and repeat",
             wish.config.display(),
             file.display()
-        );
-    }
-    // An adoption of it that was cut off has named it.
-    if named && !record::is_there(host, wish) {
-        bail!(
-            "{shown} has an identity of Heliograph, and no metadata here names it: it is a member of a group of another node or state \
-             directory, a copy of one, or one that was not complete. Nothing was changed\n  hint: release its group there first. To adopt \
-             it with what it holds: `setfattr -x user.heliograph {}`, and repeat",
-            shell_word(&path.to_string_lossy())
         );
     }
     Ok(())
@@ -329,6 +320,15 @@ fn exclusively(
         let options =
             OpenOptions { size: looked.size, io: Io::Direct, create: false, sparse: true, role };
         let member = helio_disk::open(&store.path, &options, &other_users)?;
+        // A release takes the stamps off the members that are complete.
+        if member.stamp().is_some() {
+            bail!(
+                "{0} has the stamp of a volume with several members, and was not released as a complete one. Nothing was changed\n  hint: \
+                 adopt a member that was. To adopt this one with what it holds: `setfattr -x user.heliograph.set {1}`, and repeat",
+                store.path.display(),
+                shell_word(&store.path.to_string_lossy())
+            );
+        }
         if let Some(errno) = member.failed_flush() {
             bail!(
                 "a flush of {} failed: {errno}; earlier writes to it may be lost\n  hint: see the kernel's log, and \
