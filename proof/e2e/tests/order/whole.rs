@@ -166,7 +166,7 @@ fn a_member_leaves_for_backup_or_a_seed_only_as_the_volume() {
 }
 
 /// Starts the daemon of paris, which serves nothing, and says why.
-fn not_served(pair: &Pair) -> String {
+pub(crate) fn not_served(pair: &Pair) -> String {
     let (state, config) = (pair.state("paris"), pair.config());
     let (state, config) = (state.display().to_string(), config.display().to_string());
     let line = ["daemon", "--node", "paris", "--config", &config, "--state", &state];

@@ -10,6 +10,7 @@ mod states;
 mod steps;
 mod table;
 
+use crate::whole::not_served;
 use commands::{Command, Given, Got};
 use helio_e2e::{BLOCK, connect, wait_members};
 use helio_testkit::{LoopDevice, Plan, TempDir};
@@ -141,6 +142,46 @@ fn without_stamps_new_metadata_names_the_member_that_counts() {
     let [was, will] = [[&one, &two], [&two, &one]].map(|both| format!("{both:?}"));
     assert!(text.contains(&was), "{text}");
     fs::write(pair.config(), text.replace(&was, &will)).expect("there is room");
+    pair.start("paris");
+    pair.helio("paris", &["promote", "db"]).expect_success();
+    let mut read = [0; BLOCK];
+    connect(&pair, "paris").read(0, &mut read).expect("it is read");
+    assert_eq!(read, [7; BLOCK]);
+}
+
+/// With new metadata the stamps of the members that are open do not tell whether the one that is missing is newer.
+#[test]
+fn with_new_metadata_a_member_that_is_missing_may_be_the_newest_one() {
+    let files = TempDir::new();
+    let second = files.file("second", states::SIZE);
+    let plan = Plan::new("db").only("paris").volume("data", states::SIZE);
+    let mut pair = plan.mirror("paris", "data", &second).start();
+    wait_members(&pair, "paris", ["full", "full"]);
+    let first = pair.member("paris", "data").display().to_string();
+    pair.helio("paris", &["member", "remove", "db/data", &first]).expect_success();
+    let mut client = connect(&pair, "paris");
+    client.write(0, &[7; BLOCK], true).expect("it is written");
+    client.disconnect().expect("it may go");
+    pair.daemon("paris").kill9();
+    fs::remove_file(pair.state("paris").join("groups/db.meta")).expect("it is there");
+    let elsewhere = second.with_extension("away");
+    fs::rename(&second, &elsewhere).expect("it is there");
+    let config = pair.config().display().to_string();
+    let create = ["metadata", "create", "db", "--node", "paris", "--config", &config, "--yes"];
+    pair.helio("paris", &create).expect_success();
+    let told = not_served(&pair);
+    let missing =
+        format!("the metadata of db/data is new, and {} cannot be opened", second.display());
+    assert!(told.contains(&missing), "{told}");
+    // Nor does it count if it is the only one that is named.
+    let text = fs::read_to_string(pair.config()).expect("it is there");
+    let both = format!("{first:?}, {:?}", second.display().to_string());
+    assert!(text.contains(&both), "{text}");
+    fs::write(pair.config(), text.replace(&both, &format!("{first:?}"))).expect("there is room");
+    let told = not_served(&pair);
+    assert!(told.contains("which of them is the newest full one"), "{told}");
+    fs::write(pair.config(), text).expect("there is room");
+    fs::rename(&elsewhere, &second).expect("it is there");
     pair.start("paris");
     pair.helio("paris", &["promote", "db"]).expect_success();
     let mut read = [0; BLOCK];
