@@ -237,12 +237,12 @@ fn try_plan(
     // If the group cannot be opened, all of the volume counts as suspect; if it can, other full members may be sound.
     let seated = members::seated(view.name, volumes, &metadata.found, &mut failing)?;
     // Before the metadata changes, or is copied over another file: it may not be the right one.
-    let folder = group.safe_copy_dir.as_deref();
-    let record = &metadata.found.1.superblock;
-    let before = before::open(others.host(), engine, state, (folder, record))?;
+    let (folder, record) = (group.safe_copy_dir.as_deref(), &metadata.found.1.superblock);
+    let (before, sequence) = before::open(others.host(), engine, state, (folder, record))?;
     let kept = metadata.keep(engine, places, failing, &seated)?;
     let KeptMetadata { metadata, mut durable, mut shadow, new_members } = kept;
     shadow.set_transfer(group.copy_transfer);
+    durable.superblock.before_sequence = sequence;
     let mut engine = engine.clone();
     let recorded = durable.superblock.members.iter();
     durable.members =

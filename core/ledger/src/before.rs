@@ -494,6 +494,24 @@ impl BeforeStore {
         news.then(|| self.write_header(Newest::Noted))
     }
 
+    /// The sequence is to be above `least` from now on: write this, flush, and say [`Self::flushed`], before anything else is written. A
+    /// copy of the file from before has a lower one.
+    pub fn raise(&mut self, least: u64) -> BeforeWrite {
+        self.sequence = self.sequence.max(least);
+        self.write_header(Newest::Noted)
+    }
+
+    /// That of the newest header or batch.
+    #[must_use]
+    pub const fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// The file is an older copy of itself: it counts as damaged until its list is empty, also after a restart, since the sum is another.
+    pub const fn distrust(&mut self) {
+        self.sums.durable = self.sums.durable.wrapping_add(1);
+    }
+
     fn write_header(&mut self, newest: Newest) -> BeforeWrite {
         self.sequence += 1;
         self.sums.told = self.sums.durable;

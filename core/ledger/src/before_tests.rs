@@ -330,6 +330,32 @@ fn what_is_damaged_stays_so_until_no_copy_is_listed() {
 }
 
 #[test]
+fn a_file_that_was_raised_has_a_higher_sequence_than_any_copy_from_before() {
+    let (mut desk, store) = kept();
+    let before = store.sequence();
+    let (mut store, found) = desk.sound();
+    desk.header(&store.raise(before + 5));
+    store.flushed();
+    let (raised, same) = desk.sound();
+    assert_eq!((raised.sequence(), records(&same)), (before + 6, records(&found)));
+}
+
+#[test]
+fn an_older_file_stays_damaged_after_a_restart_until_no_copy_is_listed() {
+    let (mut desk, _) = kept();
+    let (mut store, _) = desk.sound();
+    store.distrust();
+    desk.header(&store.raise(100));
+    store.flushed();
+    assert!(desk.is_damaged() && desk.open().0.sequence() > 100);
+    let (mut store, _) = desk.open();
+    desk.list(&mut store, &[], 0);
+    let (mut store, _) = desk.sound();
+    desk.list(&mut store, &[9], 0);
+    desk.sound();
+}
+
+#[test]
 fn a_note_that_is_torn_leaves_the_header_before() {
     for sectors in 0..8 {
         let (mut desk, mut store) = kept();

@@ -43,7 +43,8 @@
 //! | 3252..3260 | rollbacks over: rollbacks up to this number have ended, or never began, whatever the before-image file lists |
 //! | 3260..3268 | first mark: 2^32 and the owner's mark that all pages have, and the before-image file; 0 if it is that of the names |
 //! | 3268..3780 | names: per volume, 8 each, a digest of its name; 0 unknown |
-//! | 3780..4032 | zero |
+//! | 3780..3788 | before sequence: that of the before-image file at the last start that found copies in it; a file with a lower one is older. 0 unknown |
+//! | 3788..4032 | zero |
 //! | 4032..4096 | block sizes: per volume, 1 each, the binary logarithm of the largest block of a member so far, here or at the peer, 9 to 12; 0 unknown |
 //!
 //! A body is valid if and only if every zero, every enumerated byte and every bound in the table holds. Sizes,
@@ -88,6 +89,7 @@ const REPAIRED_AT: usize = DIFFERED_AT + 8 * VOLUMES_MAX;
 /// What is added to a first mark, so that one of 0 is not none.
 const MARKED: u64 = 1 << 32;
 const NAMES_AT: usize = REPAIRED_AT + 72;
+const BEFORE_AT: usize = NAMES_AT + 8 * VOLUMES_MAX;
 const BLOCKS_AT: usize = PAGE_BYTES - VOLUMES_MAX;
 
 /// Whether the last consistent image can be brought back while an update runs.
@@ -176,6 +178,8 @@ pub struct Superblock {
     pub rollbacks_over: CopyNumber,
     /// The owner's mark of all pages and of the before-image file, if group or node had another name when the file was begun.
     pub first_mark: Option<u32>,
+    /// The sequence of the before-image file at the last start that found copies in it: a file with a lower one is older. 0 unknown.
+    pub before_sequence: u64,
     /// A digest of the name of each volume; 0 unknown.
     pub names: Vec<u64>,
     /// The block size of each volume in bytes: the largest of its members so far, here and at the peer; 0 unknown.
@@ -252,6 +256,7 @@ impl Superblock {
             rollback: None,
             rollbacks_over: CopyNumber::default(),
             first_mark: None,
+            before_sequence: 0,
         }
     }
 
@@ -321,6 +326,8 @@ impl Superblock {
         }
         w.0.resize(REPAIRED_AT, 0);
         self.counts().iter().chain(&self.names).for_each(|value| w.u64(*value));
+        w.0.resize(BEFORE_AT, 0);
+        w.u64(self.before_sequence);
         w.0.resize(BLOCKS_AT, 0);
         for block in &self.blocks {
             w.u8(block.checked_ilog2().unwrap_or(0) as u8);
@@ -372,10 +379,8 @@ impl Superblock {
         let mut r = Reader(body);
         let role = role(&mut r)?;
         let [clean, consistent, wrote, equal, alone, marks_void] = flags(&mut r)?;
-        let safe_copy = safe_copy(&mut r)?;
-        let (head, remembers) = (r.sequence()?, r.u64()?);
-        let (granularity, hot_slots) = (r.u32()?, r.u32()?);
-        let lineage = Lineage::decode(&mut r)?;
+        let (safe_copy, head, remembers) = (safe_copy(&mut r)?, r.sequence()?, r.u64()?);
+        let (granularity, hot_slots, lineage) = (r.u32()?, r.u32()?, Lineage::decode(&mut r)?);
         zeros_to(&mut r, GROUP_AT)?;
         let group = r.name()?;
         zeros_to(&mut r, NODE_AT)?;
@@ -400,6 +405,7 @@ impl Superblock {
         let (differed, repaired) = compared(&mut r, count)?;
         let (began, tenure, suspect) = (r.u64()?, r.u64()?, volume_bits(&mut r, count)?);
         let [reported, copies_over, rollback, rollbacks_over, mark] = numbers(&mut r)?;
+        let (names, before_sequence) = (names(&mut r, count)?, before_sequence(&mut r)?);
         Ok(Self {
             role,
             clean,
@@ -434,7 +440,8 @@ impl Superblock {
             rollback: rollback.map(CopyNumber),
             rollbacks_over: CopyNumber(rollbacks_over.unwrap_or(0)),
             first_mark: mark.map(first_mark).transpose()?,
-            names: names(&mut r, count)?,
+            names,
+            before_sequence,
             blocks: blocks(&mut r, count)?,
         })
     }
@@ -460,6 +467,11 @@ fn numbers<const N: usize>(r: &mut Reader<'_>) -> Result<[Option<u64>; N], Short
 fn names(r: &mut Reader<'_>, count: usize) -> Result<Vec<u64>, Short> {
     zeros_to(r, NAMES_AT)?;
     (0..count).map(|_| r.u64()).collect()
+}
+
+fn before_sequence(r: &mut Reader<'_>) -> Result<u64, Short> {
+    zeros_to(r, BEFORE_AT)?;
+    r.u64()
 }
 
 fn first_mark(value: u64) -> Result<u32, Short> {

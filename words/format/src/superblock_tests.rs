@@ -41,6 +41,7 @@ fn sample() -> Superblock {
         rollbacks_over: CopyNumber(0x0206),
         first_mark: Some(0x0D0E),
         names: [0, 0x0A0B_0C0D].into(),
+        before_sequence: 0x0102_0304_0506_0708,
         blocks: [4096, 0].into(),
     }
 }
@@ -112,8 +113,9 @@ fn the_fields_stand_where_the_table_says() {
     assert!(page[3254..3260].iter().all(|byte| *byte == 0));
     assert_eq!(&page[3260..3268], &[14, 13, 0, 0, 1, 0, 0, 0]);
     assert!(page[3268..3276].iter().all(|byte| *byte == 0));
+    assert_eq!(&page[3780..3788], &[8, 7, 6, 5, 4, 3, 2, 1]);
     assert_eq!(&page[3276..3284], &[13, 12, 11, 10, 0, 0, 0, 0]);
-    assert!(page[3284..4032].iter().all(|byte| *byte == 0));
+    assert!(page[3284..3780].iter().chain(&page[3788..4032]).all(|byte| *byte == 0));
     assert_eq!((page[4032], &page[4033..]), (12, &[0; 63][..]));
 }
 
@@ -123,7 +125,7 @@ fn a_byte_that_cannot_be_is_damage_even_with_the_right_checksum() {
     let body = sample().encode();
     let zeros = [
         200, 464, 470, 529, 540, 597, 599, 602, 607, 624, 1119, 1136, 1631, 1664, 2655, 2700, 3195,
-        3284, 3780, 4031, 4034, 4095,
+        3284, 3788, 4031, 4034, 4095,
     ];
     let picky = [
         32, 33, 34, 35, 36, 37, 38, 39, 56, 62, 80, 465, 595, 596, 601, 615, 3196, 3220, 3264,

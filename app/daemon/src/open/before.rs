@@ -12,6 +12,9 @@ use helio_ledger::{BeforeError, BeforeFound, BeforeStore, RollbackStanding};
 use helio_units::Bytes;
 use std::path::{Path, PathBuf};
 
+/// No before-image file has changed so often since its last start.
+const BEYOND_ANY: u64 = 1 << 32;
+
 /// Where it is. A directory of `safe-copy-dir` must be there.
 pub(super) fn place(
     host: &Host,
@@ -46,13 +49,14 @@ pub(super) fn file(host: &Host, path: &Path, make: bool) -> Result<File> {
     })
 }
 
-/// Opens it, or makes it. One whose headers are damaged is told of and begun anew: the volumes themselves are sound.
+/// Opens it, or makes it; with its sequence, as the metadata is to have it from now on. One whose headers are damaged is told of and begun
+/// anew: the volumes themselves are sound.
 pub(super) fn open(
     host: &Host,
     engine: &helio_engine::Config,
     state: &Path,
     (folder, record): (Option<&Path>, &Superblock),
-) -> Result<(Before, BeforeFound)> {
+) -> Result<((Before, BeforeFound), u64)> {
     let path = place(host, &engine.group, state, folder)?;
     let shown = path.display().to_string();
     let file = file(host, &path, true)?;
@@ -64,16 +68,15 @@ pub(super) fn open(
     // a killed one too, has landed.
     let io = direct(host, &path).unwrap_or_else(|| file.clone());
     take(host, &io, &shown)?;
-    let owner = record.owner(helio_link::checksum);
     file.sync_all().with_context(|| shown.clone())?;
     // What a process before failed to make durable may lie in the page cache alone, where it counts for nothing.
     file.body().drop_cache()?;
-    let (mut store, found) = match scan(&file, owner)? {
+    let (mut store, found) = match scan(&file, record)? {
         Ok(found) => found,
         Err(BeforeError::Unreadable(pages)) if pages.iter().all(|page| !is_foreign(*page)) => {
             tracing::warn!(file = %shown, "both headers of the before-image file are damaged; its content is lost");
             file.body().set_length(0)?;
-            match scan(&file, owner)? {
+            match scan(&file, record)? {
                 Ok(found) => found,
                 Err(error) => bail!("{shown}: {error}"),
             }
@@ -94,10 +97,18 @@ pub(super) fn open(
         file.sync_all()?;
     }
     clear(&file, &found.torn)?;
-    if let Some(note) = store.note() {
-        file.write_all_at(&note.bytes, note.offset)?;
+    let mut sequence = record.before_sequence;
+    let raised = match (store.sequence() < sequence, found.copies.is_empty()) {
+        // The newest file does not count any more either: it lacks what is preserved in this one from now on.
+        (true, _) => Some(store.raise(sequence.saturating_add(BEYOND_ANY))),
+        (false, false) => Some(store.raise(sequence)),
+        (false, true) => store.note(),
+    };
+    if let Some(header) = raised {
+        file.write_all_at(&header.bytes, header.offset)?;
         file.sync_all()?;
         store.flushed();
+        sequence = store.sequence();
     }
     let safe = |copy: &KeptCopy| copy.is_safe_copy() && copy.stage == CopyStage::Held;
     if found.damaged && found.copies.iter().any(safe) {
@@ -107,7 +118,8 @@ pub(super) fn open(
             "the safe copy is damaged and cannot be restored\n  hint: wait for the resync, which copies everything"
         );
     }
-    Ok((Before::new((io, shown), file, store, engine.member_timeout), found))
+    let before = Before::new((io, shown), file, store, engine.member_timeout);
+    Ok(((before, found), sequence))
 }
 
 /// Fills these pages with zeros, durably.
@@ -157,11 +169,27 @@ fn holds_rollback(found: &BeforeFound, record: &Superblock, shown: &str) -> Resu
 
 type Scanned = std::result::Result<(BeforeStore, BeforeFound), BeforeError<std::io::Error>>;
 
-fn scan(file: &File, owner: u32) -> std::io::Result<Scanned> {
+/// What lies in the file. A copy of it from before the last start that the record knows has not all that was preserved since.
+fn scan(file: &File, record: &Superblock) -> std::io::Result<Scanned> {
     let length = file.body().facts()?.length.0;
     let mut read = |at: u64, buffer: &mut [u8]| file.read_exact_at(buffer, at);
     let (chunk, checksum) = (Bytes(CHUNK_BYTES), helio_link::checksum);
-    Ok(BeforeStore::open(&mut read, length, chunk, owner, checksum))
+    let owner = record.owner(checksum);
+    let mut scanned = BeforeStore::open(&mut read, length, chunk, owner, checksum);
+    if let Ok((store, found)) = &mut scanned
+        && store.sequence() < record.before_sequence
+    {
+        tracing::error!(
+            group = record.group,
+            "the before-image file is older than the metadata, or was removed: its snapshots, and a safe copy in it, cannot be used\n  \
+             hint: create new snapshots. A newer file helps only if it is put in its place before the daemon starts"
+        );
+        if !found.copies.is_empty() {
+            store.distrust();
+            found.damaged = true;
+        }
+    }
+    Ok(scanned)
 }
 
 /// What a before-image file holds while no daemon uses it; nothing if it is not there.
@@ -171,7 +199,7 @@ pub(super) fn found(host: &Host, path: &Path, record: &Superblock) -> Result<Bef
     }
     let (file, shown) = (file(host, path, false)?, path.display().to_string());
     take(host, &file, &shown)?;
-    match scan(&file, record.owner(helio_link::checksum))? {
+    match scan(&file, record)? {
         Ok((_, found)) => Ok(found),
         Err(BeforeError::Unreadable(pages)) if pages.iter().all(|page| !is_foreign(*page)) => {
             Ok(BeforeFound { damaged: true, ..BeforeFound::default() })

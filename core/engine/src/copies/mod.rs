@@ -161,7 +161,7 @@ impl Copies {
         let over = record.copies_over(found.last);
         (self.over, self.shipped) = (over, Shipped::found(found));
         let why = match found.damaged {
-            true => "the before-image file was damaged",
+            true => "the before-image file was damaged, or is an older one",
             false if over > record.copies_over => "the metadata was lost",
             false => "it had ended",
         };

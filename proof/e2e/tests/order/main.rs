@@ -17,6 +17,7 @@ mod metadata_disk;
 mod one_disk;
 mod owners;
 mod periodic;
+mod put_back;
 mod queue;
 mod renamed;
 mod replace;
