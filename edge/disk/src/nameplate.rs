@@ -170,18 +170,6 @@ fn of_loop(host: &Host, LoopFile { path, offset }: LoopFile) -> Option<String> {
     Some(format!("loop on {name}{place}{from}"))
 }
 
-/// How the identity of a disk begins that no other disk has: its maker got the prefix of the number from a registry. A serial number, and the
-/// identity of a logical volume or an array, stand on a copied disk as well, and virtual disks often have equal serial numbers.
-const REGISTERED: [&str; 7] = [
-    "wwid naa.",
-    "wwid eui.",
-    "wwid uuid.",
-    "device wwid naa.",
-    "device wwid eui.",
-    "nguid ",
-    "dm uuid mpath-",
-];
-
 /// One of the things that tell a disk wherever it is reached from, also by another path or from another host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
@@ -217,12 +205,31 @@ pub(crate) fn claims_of_device(host: &Host, facts: &Facts) -> Vec<Claim> {
     }
     let disk = around(host, number, &own).map(|identity| Claim { identity, whole: false });
     let own = Claim { identity: own, whole: true };
-    std::iter::once(own).chain(disk).filter(|claim| is_registered(&claim.identity)).collect()
+    let told = |claim: Claim| Some(Claim { identity: registered(&claim.identity)?, ..claim });
+    std::iter::once(own).chain(disk).filter_map(told).collect()
 }
 
-/// Whether no other disk has that identity.
-fn is_registered(identity: &str) -> bool {
-    REGISTERED.iter().any(|it| identity.starts_with(it))
+/// The number in an identity that no other disk has, since its maker has a company number from a registry; with the place of a partition. A
+/// serial number, and the identity of a logical volume or an array, stand on a copied disk as well, and virtual disks often have equal ones.
+fn registered(identity: &str) -> Option<String> {
+    let end = identity.find(", partition").unwrap_or(identity.len());
+    let (disk, partition) = identity.split_at(end);
+    let plain = |from: &str| disk.strip_prefix(from).map(str::to_owned);
+    let number = match disk.strip_prefix("dm uuid mpath-3") {
+        Some(digits) => format!("naa.{digits}"),
+        None => plain("wwid ").or_else(|| plain("device wwid ")).or_else(|| plain(""))?,
+    };
+    let (kind, digits) = number.split_once(['.', ' '])?;
+    let company = match (kind, digits.as_bytes().first()?) {
+        ("naa", b'2') => digits.get(4..10),
+        ("naa", b'5' | b'6') => digits.get(1..7),
+        ("eui", _) if digits.len() == 32 => digits.get(16..22),
+        ("eui", _) => digits.get(..6),
+        ("uuid" | "nguid", _) => Some(digits),
+        _ => None,
+    };
+    let is_given = |text: &&str| text.bytes().any(|b| b.is_ascii_alphanumeric() && b != b'0');
+    company.filter(is_given).map(|_| format!("{number}{partition}"))
 }
 
 /// The disk that a partition is a part of.
@@ -255,19 +262,30 @@ mod tests {
 
     #[test]
     fn what_copied_and_virtual_disks_have_in_common_tells_no_disk_of_another_host() {
-        for (identity, tells) in [
-            ("wwid naa.600140512345678", true),
-            ("device wwid naa.5000c500a1b2c3d4", true),
-            ("wwid eui.0025388b710128d8", true),
-            ("dm uuid mpath-3600140512345678, partition at sector 2048", true),
-            ("device wwid t10.ATA     QEMU HARDDISK   QM00001", false),
-            ("device wwid 0QEMU    QEMU HARDDISK   drive-scsi1", false),
-            ("wwid nvme.1b36-6465616462656566-51454d55-00000001", false),
-            ("dm uuid LVM-Zk2mJ0", false),
-            ("md uuid 6a1c:3f2b", false),
-            ("serial data-1", false),
+        let lun = Some("naa.600140512345678");
+        for (identity, told) in [
+            ("wwid naa.600140512345678", lun),
+            ("device wwid naa.600140512345678", lun),
+            ("dm uuid mpath-3600140512345678", lun),
+            ("wwid naa.5000c500a1b2c3d4", Some("naa.5000c500a1b2c3d4")),
+            ("wwid eui.0025388b710128d8", Some("eui.0025388b710128d8")),
+            (
+                "wwid eui.36334630529002140025384100000001",
+                Some("eui.36334630529002140025384100000001"),
+            ),
+            ("nguid 1b2c, partition at sector 2048", Some("nguid 1b2c, partition at sector 2048")),
+            ("wwid naa.60000000000000000e00000000010001", None),
+            ("wwid naa.3333333000001388", None),
+            ("wwid eui.0000000000000001", None),
+            ("device wwid t10.ATA     QEMU HARDDISK   QM00001", None),
+            ("device wwid 0QEMU    QEMU HARDDISK   drive-scsi1", None),
+            ("wwid nvme.1b36-6465616462656566-51454d55-00000001", None),
+            ("dm uuid LVM-Zk2mJ0", None),
+            ("dm uuid part1-mpath-3600140512345678", None),
+            ("md uuid 6a1c:3f2b", None),
+            ("serial data-1", None),
         ] {
-            assert_eq!(is_registered(identity), tells, "{identity}");
+            assert_eq!(registered(identity).as_deref(), told, "{identity}");
         }
     }
 

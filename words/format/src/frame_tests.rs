@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::*;
+use crate::disks::Disk;
+use crate::members::DiskMark;
 use crate::message::tests::any_message;
 use crate::message::{Item, ItemKind};
 use crate::slow_crc32c;
@@ -94,4 +96,11 @@ fn the_golden_frames_of_version_eight() {
         "484c47310800060013000000000000009cffcc2300000000000000000a790c65\
          05000000000000000001000900000000000000"
     );
+    let mark = DiskMark::of(0x0001_0203_0405_0607);
+    let disk = Disk { volume: VolumeIndex(3), mark, whole: true };
+    let hex: alloc::string::String =
+        framed(&Message::Disks([disk].into())).iter().map(|b| alloc::format!("{b:02x}")).collect();
+    let disks =
+        "484c4731080022000a000000000000008f2e242f00000000000000009627be2c01008307060504030201";
+    assert_eq!(hex, disks);
 }

@@ -18,12 +18,14 @@ use helio_format::message::{Message, Parting};
 /// What helps if it is known to be no fault.
 const HINT: &str = "give each node disks of its own, and remove the shared one from the configuration of one node. If these are two disks \
                     that report one identity, as those of a copied machine may: give one of them another identity, or set `own-disk = true` for its \
-                    member in the configuration";
+                    member in the configuration, then `helio apply`";
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Disks {
     ours: Vec<OwnDisk>,
+    /// The peer knows of some of them on this connection.
+    told: bool,
     /// What the peer sent on this connection.
     theirs: Vec<Disk>,
 }
@@ -39,14 +41,16 @@ impl Peer {
 
     /// The peer's hello is accepted.
     pub(crate) fn begin_disks(&mut self, turn: &mut Turn) {
-        self.disks.theirs.clear();
+        (self.disks.theirs, self.disks.told) = (Vec::new(), false);
         self.send_disks(turn);
     }
 
-    fn send_disks(&self, turn: &mut Turn) {
-        // A host that does not know its disks tells of none.
-        if !self.disks.ours.is_empty() {
-            turn.send(Message::Disks(self.disks.ours.iter().map(|own| own.disk).collect()));
+    fn send_disks(&mut self, turn: &mut Turn) {
+        let Disks { ours, told, .. } = &mut self.disks;
+        // That there are none is news only to a peer that knows of some.
+        if *told || !ours.is_empty() {
+            turn.send(Message::Disks(ours.iter().map(|own| own.disk).collect()));
+            *told = !ours.is_empty();
         }
     }
 

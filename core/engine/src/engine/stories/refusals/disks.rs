@@ -73,3 +73,21 @@ fn a_disk_of_the_connected_peer_does_not_become_a_member() {
     desk.hear(Message::Disks(Vec::new()));
     assert_eq!(may_use(&desk, 7), Ok(()), "the last ones count");
 }
+
+#[test]
+fn that_the_last_disk_is_gone_is_told_once_to_a_peer_that_knows_of_it() {
+    let mut desk = Desk::primary(config());
+    desk.meet(hello(Lineage::default(), true));
+    let told = |desk: &Desk| {
+        let disks = |message: &Message| match message {
+            Message::Disks(disks) => Some(disks.len()),
+            _ => None,
+        };
+        desk.said.iter().filter_map(disks).collect::<Vec<_>>()
+    };
+    desk.tell(Event::Disks(Vec::new()));
+    desk.tell(Event::Disks([own(7)].into()));
+    desk.tell(Event::Disks(Vec::new()));
+    desk.tell(Event::Disks(Vec::new()));
+    assert_eq!(told(&desk), [1, 0]);
+}
