@@ -24,8 +24,8 @@ const HINT: &str = "give each node disks of its own, and remove the shared one f
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Disks {
     ours: Vec<OwnDisk>,
-    /// The peer knows of some of them on this connection.
-    told: bool,
+    /// How many the peer knows of on this connection.
+    told: usize,
     /// What the peer sent on this connection.
     theirs: Vec<Disk>,
 }
@@ -41,16 +41,16 @@ impl Peer {
 
     /// The peer's hello is accepted.
     pub(crate) fn begin_disks(&mut self, turn: &mut Turn) {
-        (self.disks.theirs, self.disks.told) = (Vec::new(), false);
+        (self.disks.theirs, self.disks.told) = (Vec::new(), 0);
         self.send_disks(turn);
     }
 
     fn send_disks(&mut self, turn: &mut Turn) {
         let Disks { ours, told, .. } = &mut self.disks;
         // That there are none is news only to a peer that knows of some.
-        if *told || !ours.is_empty() {
+        if *told > 0 || !ours.is_empty() {
             turn.send(Message::Disks(ours.iter().map(|own| own.disk).collect()));
-            *told = !ours.is_empty();
+            *told = ours.len();
         }
     }
 
