@@ -215,21 +215,25 @@ fn registered(identity: &str) -> Option<String> {
     let end = identity.find(", partition").unwrap_or(identity.len());
     let (disk, partition) = identity.split_at(end);
     let plain = |from: &str| disk.strip_prefix(from).map(str::to_owned);
-    let number = match disk.strip_prefix("dm uuid mpath-3") {
-        Some(digits) => format!("naa.{digits}"),
+    // The kinds of numbers as udev writes them.
+    let number = match disk.strip_prefix("dm uuid mpath-").map(|of| (of, of.split_at_checked(1))) {
+        Some((_, Some(("3", digits)))) => format!("naa.{digits}"),
+        Some((_, Some(("2", digits)))) => format!("eui.{digits}"),
+        Some((other, _)) => other.to_owned(),
         None => plain("wwid ").or_else(|| plain("device wwid ")).or_else(|| plain(""))?,
     };
     let (kind, digits) = number.split_once(['.', ' '])?;
     let company = match (kind, digits.as_bytes().first()?) {
-        ("naa", b'2') => digits.get(4..10),
-        ("naa", b'5' | b'6') => digits.get(1..7),
-        ("eui", _) if digits.len() == 32 => digits.get(16..22),
-        ("eui", _) => digits.get(..6),
-        ("uuid" | "nguid", _) => Some(digits),
-        _ => None,
+        ("naa", b'2') => digits.get(4..10)?,
+        ("naa", b'5' | b'6') => digits.get(1..7)?,
+        ("eui", _) if digits.len() == 32 => digits.get(16..22)?,
+        ("eui", _) => digits.get(..6)?,
+        ("uuid" | "nguid", _) => return Some(format!("{number}{partition}")),
+        _ => return None,
     };
-    let is_given = |text: &&str| text.bytes().any(|b| b.is_ascii_alphanumeric() && b != b'0');
-    company.filter(is_given).map(|_| format!("{number}{partition}"))
+    // Zero is nobody's, and the second bit of the first byte is set in what everybody may use.
+    let company = u32::from_str_radix(company, 16).ok()?;
+    (company != 0 && company & 0x02_0000 == 0).then(|| format!("{number}{partition}"))
 }
 
 /// The disk that a partition is a part of.
@@ -274,7 +278,10 @@ mod tests {
                 Some("eui.36334630529002140025384100000001"),
             ),
             ("nguid 1b2c, partition at sector 2048", Some("nguid 1b2c, partition at sector 2048")),
+            ("dm uuid mpath-eui.0025388b710128d8", Some("eui.0025388b710128d8")),
+            ("dm uuid mpath-20025388b710128d8", Some("eui.0025388b710128d8")),
             ("wwid naa.60000000000000000e00000000010001", None),
+            ("wwid eui.5254000000000001", None),
             ("wwid naa.3333333000001388", None),
             ("wwid eui.0000000000000001", None),
             ("device wwid t10.ATA     QEMU HARDDISK   QM00001", None),

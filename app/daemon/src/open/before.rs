@@ -8,7 +8,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use helio_driver::{Buffer, File, Host, OFlags};
 use helio_format::before::{CHUNK_BYTES, CopyStage, KeptCopy, PAGE_BYTES, PageError};
 use helio_format::superblock::Superblock;
-use helio_ledger::{BeforeError, BeforeFound, BeforeStore, RollbackStanding};
+use helio_ledger::{BeforeError, BeforeFound, BeforeStore, BeforeWrite, RollbackStanding};
 use helio_units::Bytes;
 use std::path::{Path, PathBuf};
 
@@ -97,19 +97,31 @@ pub(super) fn open(
         file.sync_all()?;
     }
     clear(&file, &found.torn)?;
-    let mut sequence = record.before_sequence;
-    let raised = match (store.sequence() < sequence, found.copies.is_empty()) {
+    let known = record.before_sequence;
+    let least = match (store.sequence() < known, found.copies.is_empty()) {
         // The newest file does not count any more either: it lacks what is preserved in this one from now on.
-        (true, _) => Some(store.raise(sequence.saturating_add(BEYOND_ANY))),
-        (false, false) => Some(store.raise(sequence)),
-        (false, true) => store.note(),
+        (true, _) => Some(known.saturating_add(BEYOND_ANY)),
+        (false, false) => Some(known),
+        (false, true) => None,
     };
-    if let Some(header) = raised {
-        file.write_all_at(&header.bytes, header.offset)?;
-        file.sync_all()?;
-        store.flushed();
-        sequence = store.sequence();
-    }
+    let sequence = match least.map(|least| raise(&file, &mut store, least)) {
+        Some(Ok(sequence)) => sequence,
+        // What fails for good fails again where something is to be preserved.
+        Some(Err(error)) => {
+            tracing::warn!(
+                group = engine.group,
+                file = %shown,
+                "the before-image file cannot be written: {error}; an older copy of it in its place may not be noticed"
+            );
+            known
+        }
+        None => {
+            if let Some(note) = store.note() {
+                write(&file, &mut store, &note)?;
+            }
+            known
+        }
+    };
     let safe = |copy: &KeptCopy| copy.is_safe_copy() && copy.stage == CopyStage::Held;
     if found.damaged && found.copies.iter().any(safe) {
         tracing::warn!(
@@ -120,6 +132,24 @@ pub(super) fn open(
     }
     let before = Before::new((io, shown), file, store, engine.member_timeout);
     Ok(((before, found), sequence))
+}
+
+/// Writes a header, durably.
+fn write(file: &File, store: &mut BeforeStore, header: &BeforeWrite) -> std::io::Result<()> {
+    file.write_all_at(&header.bytes, header.offset)?;
+    file.sync_all()?;
+    store.flushed();
+    Ok(())
+}
+
+/// Raises the sequence in both headers, so that damage to one of them does not make the file an older one. Returns the lower one.
+fn raise(file: &File, store: &mut BeforeStore, least: u64) -> std::io::Result<u64> {
+    let first = store.raise(least);
+    write(file, store, &first)?;
+    let lower = store.sequence();
+    let second = store.raise(least);
+    write(file, store, &second)?;
+    Ok(lower)
 }
 
 /// Fills these pages with zeros, durably.
@@ -179,12 +209,17 @@ fn scan(file: &File, record: &Superblock) -> std::io::Result<Scanned> {
     if let Ok((store, found)) = &mut scanned
         && store.sequence() < record.before_sequence
     {
-        tracing::error!(
-            group = record.group,
-            "the before-image file is older than the metadata, or was removed: its snapshots, and a safe copy in it, cannot be used\n  \
-             hint: create new snapshots. A newer file helps only if it is put in its place before the daemon starts"
-        );
-        if !found.copies.is_empty() {
+        if found.copies.is_empty() {
+            tracing::warn!(
+                group = record.group,
+                "the before-image file is older than the metadata, or was removed: snapshots that it had cannot be used"
+            );
+        } else {
+            tracing::error!(
+                group = record.group,
+                "the before-image file is older than the metadata: its snapshots, and a safe copy in it, cannot be used\n  \
+                 hint: create new snapshots. A newer file helps only if it is put in its place before the daemon starts"
+            );
             store.distrust();
             found.damaged = true;
         }

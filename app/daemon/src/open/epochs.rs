@@ -345,7 +345,7 @@ pub(super) fn newest_unclear(name: &str, open: &Open, path: impl Fn(usize) -> St
         "the metadata of {name} is new, or older than its members because it was restored from a backup. Their stamps do not show which of them \
          is the newest full one: {listed}. Nothing was changed\n  hint: restore the newest metadata file; or name only the disk \
          to continue with in the configuration file, one that held all of the volume. helio overwrites the others if \
-         you add them again"
+         you add them again. A disk that is to count whatever its stamp shows: `setfattr -x user.heliograph.set PATH`"
     )
 }
 
