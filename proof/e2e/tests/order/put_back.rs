@@ -147,6 +147,10 @@ impl Story {
             NODES.into_iter().flat_map(|node| (1..STEPS.len()).map(move |n| (node, n)))
         {
             for (name, _) in self.files(node) {
+                // A named limit: of a file that had no snapshot at the last start the metadata knows nothing.
+                if name.ends_with(".before") && STEPS[later] == "snapshot" {
+                    continue;
+                }
                 let now = fs::read(self.kept(later, &name)).ok();
                 for earlier in 0..later {
                     let before = fs::read(self.kept(earlier, &name)).ok();
