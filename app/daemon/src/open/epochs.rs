@@ -6,7 +6,7 @@
 //! | is of this volume, and later than the epoch of the metadata | newer |
 //! | is of this volume and of any set, and the metadata is new | of a set |
 //! | is of another volume of any set, and the metadata is new | misplaced |
-//! | may be any: the metadata has no epoch of the member | unknown |
+//! | may be any, or is missing: the metadata has no epoch of the member | unknown |
 //! | is of this volume, with an epoch that the member may have | right |
 //! | is of this volume, with an earlier one | older |
 //! | is of another set or volume | foreign |
@@ -18,7 +18,7 @@
 //! | copied | none is newer; a full one is right or unknown, and another one that is full or copying is neither | that one is unproven: all of it is compared with the full ones |
 //! | old-metadata | one is newer; of the newest ones one held all of the volume; no full one is unknown | that one is the only full one; all others have failed |
 //! | new-metadata | all are of one set; of the newest ones one held all of the volume | that one is full; all others that the file names are unproven |
-//! | old-metadata-unclear | one is newer, or of a set, and the rest is otherwise: none of the newest ones held all of the volume, or one that is unknown may be the newest, or there are several sets. Or one is misplaced | the group is not served |
+//! | old-metadata-unclear | one is newer, or of a set, and the rest is otherwise: none of the newest ones held all of the volume, or one that is unknown may be the newest (a full one, and one on a disk that can have no stamp), or there are several sets. Or one is misplaced | the group is not served |
 //! | none-proven | none is newer; no full one is right or unknown | the group is not served |
 //!
 //! Members that are not used are judged when they return: nothing reaches them before. With old metadata the epoch goes on far
@@ -85,6 +85,8 @@ pub(super) struct Seen {
     proof: Proof,
     /// By its stamp, it held all of the volume.
     was_full: bool,
+    /// Its disk can have a stamp.
+    keeps_stamp: bool,
 }
 
 impl Seen {
@@ -92,7 +94,7 @@ impl Seen {
     pub(super) fn of(
         OfVolume { is_new, set, at, epochs }: &OfVolume,
         (number, health): (usize, CopyHealth),
-        stamp: Option<&[u8]>,
+        (keeps_stamp, stamp): (bool, Option<&[u8]>),
     ) -> Self {
         let stamp = stamp.and_then(|bytes| Stamp::decode(bytes, helio_link::checksum));
         let is_new = *is_new && set.is_none() && epochs.epoch.is_none();
@@ -110,7 +112,7 @@ impl Seen {
             (None, _, Some(other)) => Proof::Foreign(other.set),
             (None, _, None) => Proof::Missing,
         };
-        Self { health, proof, was_full: ours.is_some_and(|it| it.is_full) }
+        Self { health, proof, was_full: ours.is_some_and(|it| it.is_full), keeps_stamp }
     }
 
     /// Its epoch, if that is later than the metadata's, or the metadata has none.
@@ -163,10 +165,12 @@ fn verdict(open: &Open) -> Verdict {
     if newer().next().is_some() {
         let full = newer().filter(|(_, was_full, _)| *was_full);
         let newest = full.max_by_key(|(epoch, _, n)| (*epoch, std::cmp::Reverse(*n)));
-        // New metadata does not tell which members were full.
+        // New metadata does not tell which members were full, nor does a stamp tell it of a disk that can have none.
         let is_new = members().any(|(_, seen)| seen.was_of_a_set());
-        let competes =
-            |(_, seen): (_, &Seen)| (seen.is_full() || is_new) && seen.proof == Proof::Unknown;
+        let competes = |(_, seen): (_, &Seen)| {
+            let untold = is_new && !seen.keeps_stamp;
+            (seen.is_full() || untold) && seen.proof == Proof::Unknown
+        };
         let is_latest = |epoch: Epoch| newer().all(|(other, ..)| other <= epoch);
         let set = |(_, seen): (_, &Seen)| match seen.proof {
             Proof::OfSet(set, _) => Some(set),
@@ -370,7 +374,7 @@ mod tests {
     }
 
     fn seen(health: CopyHealth, proof: Proof, was_full: bool) -> Seen {
-        Seen { health, proof, was_full }
+        Seen { health, proof, was_full, keeps_stamp: true }
     }
 
     #[test]
@@ -386,7 +390,7 @@ mod tests {
                 stamp.as_ref().to_vec()
             });
             let of = OfVolume { is_new: false, set: Some(set), at, epochs };
-            Seen::of(&of, (carried, CopyHealth::Good), bytes.as_deref()).proof
+            Seen::of(&of, (carried, CopyHealth::Good), (true, bytes.as_deref())).proof
         };
         // Member 0 has an epoch on record, member 1 has none.
         for (stamp, known, unknown) in [
@@ -401,19 +405,19 @@ mod tests {
             assert_eq!((of(0, stamp), of(1, stamp)), (known, unknown), "{stamp:?}");
         }
         let damaged = OfVolume { is_new: false, set: Some(set), at, epochs };
-        let damaged = Seen::of(&damaged, (0, CopyHealth::Good), Some(&[7; 28]));
+        let damaged = Seen::of(&damaged, (0, CopyHealth::Good), (true, Some(&[7; 28])));
         assert_eq!(damaged.proof, Proof::Missing);
         // Metadata of before there were stamps.
         let epochs = VolumeEpochs::default();
         let before = OfVolume { is_new: false, set: None, at, epochs };
         let stamp = epochs::stamp((set, at), epoch(6), CopyHealth::Good);
-        let found = Seen::of(&before, (0, CopyHealth::Good), Some(stamp.as_ref()));
+        let found = Seen::of(&before, (0, CopyHealth::Good), (true, Some(stamp.as_ref())));
         assert_eq!((found.proof, found.was_full), (Proof::Unknown, false));
         let before = OfVolume { is_new: true, ..before };
-        let found = Seen::of(&before, (0, CopyHealth::Good), Some(stamp.as_ref()));
+        let found = Seen::of(&before, (0, CopyHealth::Good), (true, Some(stamp.as_ref())));
         assert_eq!((found.proof, found.was_full), (Proof::OfSet(set, epoch(6)), true));
         let stamp = epochs::stamp((set, VolumeIndex(7)), epoch(6), CopyHealth::Good);
-        let found = Seen::of(&before, (0, CopyHealth::Good), Some(stamp.as_ref()));
+        let found = Seen::of(&before, (0, CopyHealth::Good), (true, Some(stamp.as_ref())));
         assert_eq!((found.proof, found.may_be_whole()), (Proof::Misplaced(set), false));
     }
 
@@ -438,7 +442,8 @@ mod tests {
         let all = [Good, Copying, Removed]
             .into_iter()
             .flat_map(|health| proofs.map(|(proof, was_full)| Some(seen(health, proof, was_full))));
-        all.chain([None]).collect()
+        let device = Seen { keeps_stamp: false, ..seen(Copying, Proof::Unknown, false) };
+        all.chain([Some(device), None]).collect()
     }
 
     #[test]
@@ -464,7 +469,8 @@ mod tests {
             let is_misplaced = all.iter().any(|(_, it)| matches!(it.proof, Proof::Misplaced(_)));
             let is_new = all.iter().any(|(_, it)| it.was_of_a_set());
             let unknown = |it: &Seen| it.proof == Proof::Unknown;
-            let competes = all.iter().any(|(_, it)| unknown_full(it) || is_new && unknown(it));
+            let untold = |it: &Seen| is_new && !it.keeps_stamp && unknown(it);
+            let competes = all.iter().any(|(_, it)| unknown_full(it) || untold(it));
             let newest =
                 all.iter().filter(|(_, it)| it.was_full).filter_map(|(_, it)| it.newer()).max();
             let latest = all.iter().filter_map(|(_, it)| it.newer()).max();
@@ -509,7 +515,7 @@ mod tests {
             };
             counts[label] += 1;
         }
-        assert_eq!(counts.iter().sum::<usize>(), 40 * 40 * 40);
+        assert_eq!(counts.iter().sum::<usize>(), 41 * 41 * 41);
         assert!(counts.iter().all(|count| *count > 100), "{counts:?}");
     }
 

@@ -42,7 +42,8 @@ fn judge(
         let (Seat::Recorded(n) | Seat::New(n), Ok(store)) = (*seat, store) else { continue };
         let new = MemberEntry { health: CopyHealth::Unproven, disk: DiskMark::UNKNOWN };
         let health = entries[n].get_or_insert(new).health;
-        open[n] = Some(Seen::of(of, (n, health), store.stamp()));
+        let stamp = (store.keeps_stamp(), store.stamp());
+        open[n] = Some(Seen::of(of, (n, health), stamp));
         paths[n] = Some(path);
     }
     if seats.iter().any(|seat| matches!(seat, Seat::Another(_))) {
