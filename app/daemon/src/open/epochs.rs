@@ -18,7 +18,7 @@
 //! | copied | none is newer; a full one is right or unknown, and another one that is full or copying is neither | that one is unproven: all of it is compared with the full ones |
 //! | old-metadata | one is newer; of the newest ones one held all of the volume; no full one is unknown | that one is the only full one; all others have failed |
 //! | new-metadata | all are of one set; of the newest ones one held all of the volume | that one is full; all others that the file names are unproven |
-//! | old-metadata-unclear | one is newer, or of a set, and the rest is otherwise: none of the newest ones held all of the volume, or one that is unknown may be the newest (a full one, and one on a disk that can have no stamp), or there are several sets. Or one is misplaced | the group is not served |
+//! | old-metadata-unclear | one is newer, or of a set, and the rest is otherwise: none of the newest ones held all of the volume, or one that is unknown may be the newest (a full one; with new metadata, one on a disk that can have no stamp), or there are several sets. Or one is misplaced | the group is not served |
 //! | none-proven | none is newer; no full one is right or unknown | the group is not served |
 //!
 //! Members that are not used are judged when they return: nothing reaches them before. With old metadata the epoch goes on far
@@ -37,7 +37,7 @@ use std::path::Path;
 /// What the metadata has of the epochs of a volume.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OfVolume {
-    /// The metadata knows no disk of it.
+    /// `helio metadata create` made the metadata, which knows no disk of it.
     pub(super) is_new: bool,
     pub(super) set: Option<SetId>,
     pub(super) at: VolumeIndex,
@@ -168,8 +168,8 @@ fn verdict(open: &Open) -> Verdict {
         // New metadata does not tell which members were full, nor does a stamp tell it of a disk that can have none.
         let is_new = members().any(|(_, seen)| seen.was_of_a_set());
         let competes = |(_, seen): (_, &Seen)| {
-            let untold = is_new && !seen.keeps_stamp;
-            (seen.is_full() || untold) && seen.proof == Proof::Unknown
+            let may_be_full = if is_new { !seen.keeps_stamp } else { seen.is_full() };
+            may_be_full && seen.proof == Proof::Unknown
         };
         let is_latest = |epoch: Epoch| newer().all(|(other, ..)| other <= epoch);
         let set = |(_, seen): (_, &Seen)| match seen.proof {
@@ -464,13 +464,11 @@ mod tests {
             let is_proven = |it: &Seen| it.proof == Proof::Right || it.proof == Proof::Unknown;
             let full_proven =
                 all.iter().any(|(_, it)| it.health == CopyHealth::Good && is_proven(it));
-            let unknown_full =
-                |it: &Seen| it.health == CopyHealth::Good && it.proof == Proof::Unknown;
             let is_misplaced = all.iter().any(|(_, it)| matches!(it.proof, Proof::Misplaced(_)));
             let is_new = all.iter().any(|(_, it)| it.was_of_a_set());
-            let unknown = |it: &Seen| it.proof == Proof::Unknown;
-            let untold = |it: &Seen| is_new && !it.keeps_stamp && unknown(it);
-            let competes = all.iter().any(|(_, it)| unknown_full(it) || untold(it));
+            let may_be_full =
+                |it: &Seen| if is_new { !it.keeps_stamp } else { it.health == CopyHealth::Good };
+            let competes = all.iter().any(|(_, it)| it.proof == Proof::Unknown && may_be_full(it));
             let newest =
                 all.iter().filter(|(_, it)| it.was_full).filter_map(|(_, it)| it.newer()).max();
             let latest = all.iter().filter_map(|(_, it)| it.newer()).max();
