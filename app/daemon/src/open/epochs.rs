@@ -17,7 +17,7 @@
 //! | sound | none is newer; each one that is full or copying is right or unknown | each is as recorded |
 //! | copied | none is newer; a full one is right or unknown, and another one that is full or copying is neither | that one is unproven: all of it is compared with the full ones |
 //! | old-metadata | one is newer; of the newest ones one held all of the volume; no full one is unknown | that one is the only full one; all others have failed |
-//! | new-metadata | all are of one set; of the newest ones one held all of the volume | that one is full; all others that the file names are unproven |
+//! | new-metadata | all that have a stamp are of one set; each other one could have a stamp; of the newest ones one held all of the volume | that one is full; all others that the file names are unproven |
 //! | old-metadata-unclear | one is newer, or of a set, and the rest is otherwise: none of the newest ones held all of the volume, or one that is unknown may be the newest (a full one; with new metadata, one on a disk that can have no stamp), or there are several sets. Or one is misplaced | the group is not served |
 //! | none-proven | none is newer; no full one is right or unknown | the group is not served |
 //!
@@ -85,7 +85,7 @@ pub(super) struct Seen {
     proof: Proof,
     /// By its stamp, it held all of the volume.
     was_full: bool,
-    /// Its disk can have a stamp.
+    /// Its disk can have a stamp, and has none that is damaged.
     keeps_stamp: bool,
 }
 
@@ -96,7 +96,10 @@ impl Seen {
         (number, health): (usize, CopyHealth),
         (keeps_stamp, stamp): (bool, Option<&[u8]>),
     ) -> Self {
-        let stamp = stamp.and_then(|bytes| Stamp::decode(bytes, helio_link::checksum));
+        let decoded = stamp.and_then(|bytes| Stamp::decode(bytes, helio_link::checksum));
+        // What a damaged stamp told is unknown, as on a disk that can have none.
+        let keeps_stamp = keeps_stamp && (stamp.is_none() || decoded.is_some());
+        let stamp = decoded;
         let is_new = *is_new && set.is_none() && epochs.epoch.is_none();
         let is_of = |it: &Stamp| is_new || Some(it.set) == *set;
         let ours = stamp.filter(|it| is_of(it) && it.volume == *at);
@@ -165,7 +168,8 @@ fn verdict(open: &Open) -> Verdict {
     if newer().next().is_some() {
         let full = newer().filter(|(_, was_full, _)| *was_full);
         let newest = full.max_by_key(|(epoch, _, n)| (*epoch, std::cmp::Reverse(*n)));
-        // New metadata does not tell which members were full, nor does a stamp tell it of a disk that can have none.
+        // New metadata does not tell which members were full. A file without a stamp was not used since the volume had several members; a
+        // disk that can have no stamp may have been.
         let is_new = members().any(|(_, seen)| seen.was_of_a_set());
         let competes = |(_, seen): (_, &Seen)| {
             let may_be_full = if is_new { !seen.keeps_stamp } else { seen.is_full() };
@@ -349,7 +353,8 @@ pub(super) fn newest_unclear(name: &str, open: &Open, path: impl Fn(usize) -> St
         "the metadata of {name} is new, or older than its members because it was restored from a backup. Their stamps do not show which of them \
          is the newest full one: {listed}. Nothing was changed\n  hint: restore the newest metadata file; or name only the disk \
          to continue with in the configuration file, one that held all of the volume. helio overwrites the others if \
-         you add them again. A disk that is to count whatever its stamp shows: `setfattr -x user.heliograph.set PATH`"
+         you add them again. If the metadata is new and that disk alone is refused, too: `setfattr -x user.heliograph.set PATH` on it. Never \
+         while the configuration names another member: helio then overwrites the disk without a stamp"
     )
 }
 
@@ -416,6 +421,8 @@ mod tests {
         let before = OfVolume { is_new: true, ..before };
         let found = Seen::of(&before, (0, CopyHealth::Good), (true, Some(stamp.as_ref())));
         assert_eq!((found.proof, found.was_full), (Proof::OfSet(set, epoch(6)), true));
+        let damaged = Seen::of(&before, (0, CopyHealth::Good), (true, Some(&[7; 28])));
+        assert_eq!((damaged.proof, damaged.keeps_stamp), (Proof::Unknown, false));
         let stamp = epochs::stamp((set, VolumeIndex(7)), epoch(6), CopyHealth::Good);
         let found = Seen::of(&before, (0, CopyHealth::Good), (true, Some(stamp.as_ref())));
         assert_eq!((found.proof, found.may_be_whole()), (Proof::Misplaced(set), false));
