@@ -55,7 +55,7 @@ pub use helio_stack::{
 pub use lead::Lag;
 pub use lead::status::SyncStatus;
 pub use peer::lease::{HOLD_MAX, HOLD_MIN};
-pub use refusal::{Denial, Refusal};
+pub use refusal::{Denial, Refusal, until_complete};
 pub use resync::digest::digest_piece;
 pub use resync::verified::Verified;
 pub use resync::verify::{LISTED_MAX, RunStatus, VerifyPass, VerifyStatus, VolumeVerify};

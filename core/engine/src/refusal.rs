@@ -38,7 +38,8 @@ pub(crate) const HELD_BACK: &str =
     "if `copies-at-once` or `copy-priority` is 0, raise it and run `helio apply`";
 
 /// The hint of a command that needs all of this node's copy.
-pub(crate) fn until_complete(group: &str) -> String {
+#[must_use]
+pub fn until_complete(group: &str) -> String {
     format!(
         "do what `helio status {group}` shows as the next step, then wait until it shows the copy as complete"
     )

@@ -19,7 +19,7 @@ pub use error::{Permanence, StoreError};
 pub use identity::{DeviceNumber, MemberIdentity};
 pub use latency::read_latency;
 pub use member::{Member, StoreKind};
-pub use nameplate::{Claim, STAMP, forget_name, is_named, nameplate_at};
+pub use nameplate::{Claim, STAMP, forget_name, is_named, is_stamped, nameplate_at};
 pub use open::{Held, Io, Look, OpenOptions, look, open};
 pub use prepare::Space;
 pub use refusal::{OpenError, Refusal};

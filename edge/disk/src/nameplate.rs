@@ -108,6 +108,12 @@ pub fn is_named(host: &Host, path: &Path) -> bool {
     !matches!(named(host, path), Ok(None))
 }
 
+/// Whether a file has a stamp. One that cannot be opened has none that is known.
+#[must_use]
+pub fn is_stamped(host: &Host, path: &Path) -> bool {
+    named(host, path).is_ok_and(|file| file.is_some_and(|file| stamp_of(&file).is_some()))
+}
+
 /// Takes the name of ours off a file, where it has one, and its stamp.
 ///
 /// # Errors
@@ -231,7 +237,7 @@ fn registered(identity: &str) -> Option<String> {
         ("uuid" | "nguid", _) => return Some(format!("{number}{partition}")),
         _ => return None,
     };
-    // Zero is nobody's, and the second bit of the first byte is set in what everybody may use.
+    // No maker has the number zero. If the second bit of the first byte is set, the number is not from the registry.
     let company = u32::from_str_radix(company, 16).ok()?;
     (company != 0 && company & 0x02_0000 == 0).then(|| format!("{number}{partition}"))
 }

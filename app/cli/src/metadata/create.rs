@@ -24,8 +24,8 @@ pub(crate) fn create(wish: Creation, consent: Consent) -> Result<ExitCode> {
     for (volume, member) in untold {
         let member = member.display();
         text += &format!(
-            "\n  nothing tells which member of {group}/{volume} is complete, and {member} counts, the first one: if another one is newer, \
-             name that one first in the configuration file before the daemon starts"
+            "\n  no member of {group}/{volume} has a stamp that shows whether it is complete. The daemon uses {member}, the first one, and \
+             overwrites the others: if another one is newer, name that one first in the configuration file before the daemon starts"
         );
     }
     for kept in kept {

@@ -37,7 +37,7 @@ pub(super) fn make(host: &Host, wish: &Wish, config: &Config, held: &[Member]) -
     let Places { first: path, second, .. } = Places::of(host, &wish.group, &wish.state, second);
     // The daemon makes the second file. One that is there is of another time.
     if let Some(second) = second.filter(|second| host.facts(second, false).is_ok()) {
-        bail!(exists(&second));
+        bail!(exists(&second, &wish.group));
     }
     match host.facts(&path, true) {
         Ok(_) => return is_ours(host, &path, new),
@@ -80,14 +80,14 @@ fn is_ours(host: &Host, path: &Path, mut new: Superblock) -> Result<()> {
         new.lineage.generation.tag = found.lineage.generation.tag;
     }
     if found.as_ref() != Some(&new) {
-        bail!(exists(path));
+        bail!(exists(path, &new.group));
     }
     Ok(())
 }
 
-fn exists(path: &Path) -> String {
+fn exists(path: &Path, group: &str) -> String {
     format!(
-        "{} exists: the group is or was mirrored on this node\n  hint: release it first: `helio release GROUP`; or choose another \
+        "{} exists: the group is or was mirrored on this node\n  hint: release it first: `helio release {group}`; or choose another \
          --group; or, if its data is no longer needed, remove the file",
         path.display()
     )

@@ -14,7 +14,7 @@ const MERGE_DELAY_FACTOR: u32 = 200;
 /// What reads of members cost, by node and path.
 pub type ReadCosts = BTreeMap<(String, PathBuf), u16>;
 
-/// Members that are no disks of the peer, whatever tells their disks, by node and path.
+/// Members whose disks are not compared with those of the peer, by node and path.
 pub type OwnDisks = BTreeSet<(String, PathBuf)>;
 
 /// The settings of a group.

@@ -49,8 +49,8 @@ pub(super) fn file(host: &Host, path: &Path, make: bool) -> Result<File> {
     })
 }
 
-/// Opens it, or makes it; with its sequence, as the metadata is to have it from now on. One whose headers are damaged is told of and begun
-/// anew: the volumes themselves are sound.
+/// Opens the file, or creates it. Returns also the sequence that the metadata records from now on. If both headers are damaged, this is
+/// logged and the file begins anew: the volumes themselves are sound.
 pub(super) fn open(
     host: &Host,
     engine: &helio_engine::Config,
@@ -99,7 +99,7 @@ pub(super) fn open(
     clear(&file, &found.torn)?;
     let known = record.before_sequence;
     let least = match (store.sequence() < known, found.copies.is_empty()) {
-        // The newest file does not count any more either: it lacks what is preserved in this one from now on.
+        // The newest file does not count from now on either: it will not have what is preserved in this one.
         (true, _) => Some(known.saturating_add(BEYOND_ANY)),
         (false, false) => Some(known),
         (false, true) => None,

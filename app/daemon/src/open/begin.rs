@@ -142,11 +142,12 @@ pub fn create(host: &Host, wish: &Creation) -> Result<Created> {
     Ok(Created { path: places.first, kept, untold: untold(host, view, node) })
 }
 
-/// The volumes with several members not all of which can have a stamp, each with the member that counts.
+/// The volumes of which no member of several has a stamp, each with the member that counts.
 fn untold(host: &Host, view: &GroupView<'_>, node: &str) -> Vec<(String, PathBuf)> {
     let of = |(name, volume): (&String, &VolumeConfig)| {
         let [first, _, ..] = volume.members_on(node) else { return None };
-        let is_told = volume.members_on(node).iter().all(|path| helio_disk::is_named(host, path));
+        let members = volume.members_on(node);
+        let is_told = members.iter().any(|path| helio_disk::is_stamped(host, path));
         (!is_told).then(|| (name.clone(), first.clone()))
     };
     view.group.volumes.iter().filter_map(of).collect()

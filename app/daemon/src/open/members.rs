@@ -295,8 +295,8 @@ pub(super) fn seated(
         (_, (&VolumeEntries, &u128)),
     )| {
         let mut failed = false;
-        let is_new = found.superblock.discarded && *identity == 0;
-        let of = OfVolume { is_new, ..of_volume(ledger, VolumeIndex(at)) };
+        let is_created = found.superblock.discarded && *identity == 0;
+        let of = OfVolume { is_new: is_created, ..of_volume(ledger, VolumeIndex(at)) };
         // The engine never took a disk of it.
         let is_new = found.superblock.is_new() && *identity == 0;
         let is_blank = is_blank && is_new && entries.iter().flatten().count() == 1;

@@ -27,6 +27,13 @@ pub(crate) struct Places {
     pub(crate) second: Option<PathBuf>,
 }
 
+/// The metadata files in a directory.
+pub(super) fn metadata_in(host: &Host, folder: &Path) -> impl Iterator<Item = PathBuf> {
+    let names = host.list(folder).unwrap_or_default();
+    let files: Vec<PathBuf> = names.into_iter().map(|name| folder.join(name)).collect();
+    files.into_iter().filter(|file| file.extension().is_some_and(|it| it == "meta"))
+}
+
 impl Places {
     pub(crate) fn of(host: &Host, group: &str, state: &Path, second: Option<&Path>) -> Self {
         let name = format!("{group}.meta");
@@ -42,14 +49,8 @@ impl Places {
     /// The other metadata files in their directories.
     pub(super) fn neighbours(&self) -> Vec<PathBuf> {
         let folders: BTreeSet<&Path> = self.all().filter_map(|path| path.parent()).collect();
-        let files = folders.into_iter().flat_map(|folder| {
-            let names = self.host.list(folder).unwrap_or_default();
-            names.into_iter().map(|name| folder.join(name))
-        });
-        let is_other = |file: &PathBuf| {
-            file.extension().is_some_and(|it| it == "meta") && !self.all().any(|own| own == file)
-        };
-        files.filter(is_other).collect()
+        let files = folders.into_iter().flat_map(|folder| metadata_in(&self.host, folder));
+        files.filter(|file| !self.all().any(|own| own == file)).collect()
     }
 
     /// Refuses one directory for both files.

@@ -4,7 +4,7 @@
 //! A file has a name of Heliograph's. A block device has none, but the metadata files beside the missing one name their disks: if one of
 //! them names a disk of this group, the group was renamed, or took the disk of another one.
 
-use super::mirror::Places;
+use super::mirror::{Places, metadata_in};
 use crate::config::GroupView;
 use crate::digest;
 use crate::offline::OnDisk;
@@ -119,10 +119,8 @@ pub(crate) fn owner_of<'a>(
     is_meant: impl Fn(&str) -> bool,
 ) -> Option<Claim<'a>> {
     let disk = digest::name(helio_disk::nameplate_at(host, path)?.as_bytes());
-    let folder = state.join("groups");
-    let files = host.list(&folder).unwrap_or_default().into_iter().map(|name| folder.join(name));
-    let mut files = files.filter(|file| file.extension().is_some_and(|it| it == "meta"));
-    files.find_map(|file| claim(host, file, &[(path, disk)], &is_meant))
+    metadata_in(host, &state.join("groups"))
+        .find_map(|file| claim(host, file, &[(path, disk)], &is_meant))
 }
 
 /// The disks that a metadata file names.

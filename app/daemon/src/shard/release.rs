@@ -6,7 +6,7 @@ use super::Shard;
 use crate::shard::group::Group;
 use crate::shard::isolate::Health;
 use helio_driver::Driver;
-use helio_engine::{Command, Duty, Fault, Refusal};
+use helio_engine::{Command, Duty, Fault, Refusal, until_complete};
 use helio_plant::{Plant, planted};
 use helio_units::{Generation, Moment, Role, Sequence, VolumeIndex};
 use std::path::PathBuf;
@@ -113,8 +113,8 @@ impl<D: Driver> Shard<D> {
                 "not-consistent",
                 format!("the copy of {name} on this node is not complete and consistent"),
                 format!(
-                    "do what `helio status {name}` shows as the next step, then wait until it shows the copy as complete; or repeat with \
-                     --force: the data is then unusable"
+                    "{}; or repeat with --force: the data is then unusable",
+                    until_complete(name)
                 ),
             ));
         }

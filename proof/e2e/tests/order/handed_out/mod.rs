@@ -137,7 +137,7 @@ fn without_stamps_new_metadata_names_the_member_that_counts() {
     let config = pair.config().display().to_string();
     let create = ["metadata", "create", "db", "--node", "paris", "--config", &config, "--yes"];
     let told = pair.helio("paris", &create).expect_success();
-    assert!(told.contains(&format!("db/data is complete, and {one} counts")), "{told}");
+    assert!(told.contains(&format!("The daemon uses {one}, the first one")), "{told}");
     let text = fs::read_to_string(pair.config()).expect("it is there");
     let [was, will] = [[&one, &two], [&two, &one]].map(|both| format!("{both:?}"));
     assert!(text.contains(&was), "{text}");

@@ -12,7 +12,7 @@ pub(super) enum Wanted {
     Given,
     /// A refusal with this code, or with these words, whose steps lead to it.
     Refused(&'static str),
-    /// Nobody comes there, for that reason.
+    /// The combination does not occur, for that reason.
     LeftOut(&'static str),
 }
 
@@ -32,7 +32,7 @@ pub(super) const fn wanted(state: State, command: Command) -> Wanted {
 const NOT_WHOLE: Wanted = Refused("not-whole");
 /// The configuration names its group no more, and its metadata does.
 const OWNED: Wanted = Refused("is a disk of group db");
-/// A client that reads is told no more.
+/// A client that reads gets this error, without a reason.
 const EIO: Wanted = Refused("EIO");
 const ONE_MEMBER: Wanted = LeftOut("the volume has one member");
 const IN_SYNC: Wanted =
