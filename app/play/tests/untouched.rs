@@ -7,6 +7,10 @@ use std::fs;
 use std::path::PathBuf;
 use tokio::runtime::Builder;
 
+const NOTHING: [&str; 4] = ["rchar: 0", "wchar: 0", "syscr: 0", "syscw: 0"];
+/// glibc reads one byte of `/proc/sys/vm/overcommit_memory` when it shrinks a heap of a thread for the first time.
+const OF_THE_ALLOCATOR: [&str; 4] = ["rchar: 1", "wchar: 0", "syscr: 1", "syscw: 0"];
+
 /// What the descriptors of this process lead to.
 fn open() -> BTreeSet<PathBuf> {
     let all = fs::read_dir("/proc/self/fd").expect("listed").flatten();
@@ -45,6 +49,6 @@ fn a_pair_opens_reads_and_writes_nothing_of_this_machine() {
         }
         assert_eq!(open(), before);
         let io = reads_and_writes();
-        assert!(io.len() == 4 && io.iter().all(|row| row.ends_with(": 0")), "{io:?}");
+        assert!(io == NOTHING || io == OF_THE_ALLOCATOR, "{io:?}");
     });
 }

@@ -137,16 +137,19 @@ pub fn pass(begun: Instant, span: Duration) {
     }
 }
 
-/// Discards a node's copy and history, so that it joins as new. Its daemon must be down.
+/// Discards a node's copy and history, so that it joins as new: the peer has all data. Its daemon must be down.
 ///
 /// # Panics
 /// Where there is none.
 #[track_caller]
 pub fn forget(pair: &Pair, node: &str) {
-    let file = pair.state(node).join("groups").join(format!("{}.meta", pair.group()));
+    let groups = pair.state(node).join("groups");
+    let file = groups.join(format!("{}.meta", pair.group()));
     if let Err(why) = std::fs::remove_file(&file) {
         panic!("cannot remove {}: {why}", file.display());
     }
+    // With the rest of a restore the command is refused, and its hint is to move the file away if the peer has all data.
+    let _none = std::fs::remove_file(groups.join(format!("{}.before", pair.group())));
     let config = pair.config().display().to_string();
     let line = ["metadata", "create", pair.group(), "--node", node, "--config", &config, "--yes"];
     pair.helio(node, &line).expect_success();

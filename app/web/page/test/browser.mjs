@@ -49,7 +49,7 @@ async function see({ texts = [], without = [], within = 30000 }) {
     const shown = await text();
     const missing = texts.filter((one) => !shown.includes(one));
     const extra = without.filter((one) => shown.includes(one));
-    throw new errors.TimeoutError(`missing ${JSON.stringify(missing)}, extra ${JSON.stringify(extra)}; the page shows:\n${shown}`);
+    throw new errors.TimeoutError(`missing ${JSON.stringify(missing)}, extra ${JSON.stringify(extra)}`);
   }
 }
 
@@ -77,7 +77,9 @@ for await (const line of createInterface({ input: process.stdin })) {
     const value = await actions[what](wish);
     response = { ok: true, value: value instanceof Uint8Array ? null : (value ?? null) };
   } catch (error) {
-    response = { ok: false, late: error instanceof errors.TimeoutError, why: String(error.message ?? error) };
+    const late = error instanceof errors.TimeoutError;
+    const shows = late ? `; the page shows:\n${await text()}` : "";
+    response = { ok: false, late, why: `${error.message ?? error}${shows}` };
   }
   process.stdout.write(`${JSON.stringify(response)}\n`);
 }
