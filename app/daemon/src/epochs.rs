@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The epochs of volumes with several members: when one is raised, and the stamp that tells it.
+//! The epochs of volumes: when one is raised, and the stamp that tells it.
 //!
 //! An epoch is durable in the metadata before any member gets it, so no member is ever newer than the metadata. A member that
 //! cannot be stamped keeps the epoch that it has, and the metadata keeps on record that it may have that one or a later one.
@@ -24,11 +24,6 @@ pub(crate) fn set_id(host: &Host) -> std::io::Result<SetId> {
 /// Whether the volume has several members.
 pub(crate) fn are_several(entries: &VolumeEntries) -> bool {
     entries.iter().flatten().count() > 1
-}
-
-/// Whether members of the volume get stamps: it has several, or the only one has not got the last epoch of several.
-pub(crate) fn are_stamped(volume: &VolumeEpochs, entries: &VolumeEntries) -> bool {
-    are_several(entries) || volume.carried.iter().any(Option::is_some)
 }
 
 /// Whether a member in that state is written.
@@ -69,7 +64,7 @@ pub(crate) fn raise(
     volume.epoch = Some(next);
 }
 
-/// The volume has one member, which has the last epoch durably: stamps prove nothing any more.
+/// Another disk is in the place of all members: what is on record of their stamps is of none of them.
 pub(crate) const fn forget_members(volume: &mut VolumeEpochs) {
     volume.carried = [None; MEMBERS_MAX];
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Epochs of sets: what the page of member states and the members themselves have of when a member was one of its set.
+//! Epochs: what the page of member states and the members themselves have of when a member was one of its volume.
 //!
-//! The epoch of a volume that has several members is raised at every start and at every change of these members: first in the
+//! The epoch of a volume is raised at every start and at every change of its members: first in the
 //! page, then in the stamp of every member that is used. So a member that is older than the page says was restored or replaced,
 //! and a page that is older than the stamp of a member was.
 //!
 //! | bytes of the body of the page | field |
 //! |---|---|
-//! | 3072..3080 | set id, random; 0: no volume of the group ever had several members |
+//! | 3072..3080 | set id, random; 0: no volume of the group ever had an epoch |
 //! | 3080..3272 | 64 volumes of 3 bytes: the epoch; 0 before the first |
 //! | 3272..4040 | 64 volumes of 6 members of 2 bytes: the lower 12 bits of the first epoch that the member's stamp may have; above them how many later ones, at most 15. 0: not known |
 //! | 4040..4064 | zero |
@@ -170,14 +170,14 @@ impl Carried {
 /// What the page of member states has of the epochs of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Epochs {
-    /// Of the group's sets. None before a volume has several members.
+    /// Of the group. None before a volume has an epoch.
     pub set: Option<SetId>,
     /// Of every volume.
     pub volumes: Vec<VolumeEpochs>,
 }
 
 impl Epochs {
-    /// Of a group with that many volumes, none of which ever had several members.
+    /// Of a group with that many volumes, none of which has an epoch.
     #[must_use]
     pub fn none(volumes: usize) -> Self {
         Self { set: None, volumes: alloc::vec![VolumeEpochs::default(); volumes] }

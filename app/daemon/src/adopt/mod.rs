@@ -323,7 +323,7 @@ fn exclusively(
         // A release takes the stamps off the members that are complete.
         if member.stamp().is_some() {
             bail!(
-                "{0} has the stamp of a volume with several members, and was not released as a complete one. Nothing was changed\n  hint: \
+                "{0} has the stamp of a member, and was not released as a complete one. Nothing was changed\n  hint: \
                  adopt a member that was. To adopt this one with what it holds: `setfattr -x user.heliograph.set {1}`, and repeat",
                 store.path.display(),
                 shell_word(&store.path.to_string_lossy())

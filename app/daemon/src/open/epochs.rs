@@ -134,11 +134,6 @@ impl Seen {
     pub(super) const fn was_of_a_set(&self) -> bool {
         matches!(self.proof, Proof::OfSet(..) | Proof::Misplaced(_))
     }
-
-    /// It held all of this volume, as far as its stamp tells.
-    pub(super) const fn may_be_whole(&self) -> bool {
-        self.was_full || !self.was_of_a_set()
-    }
 }
 
 /// The members of a volume that are open, by their numbers.
@@ -204,7 +199,8 @@ fn verdict(open: &Open) -> Verdict {
     }
 }
 
-/// Judges the members of a volume by their stamps, changes what is recorded of them by that, and logs it.
+/// Judges the members of a volume by their stamps, changes what is recorded of them by that, and logs it. Returns whether the metadata
+/// is old: then what it has of marks and positions proves nothing.
 ///
 /// # Errors
 /// No member can be proven to hold all of the volume.
@@ -212,9 +208,10 @@ pub(super) fn judge(
     (group, volume): (&str, &str),
     (entries, epochs): (&mut VolumeEntries, &mut VolumeEpochs),
     (open, path): (&Open, impl Fn(usize) -> String),
-) -> Result<(), Error> {
+) -> Result<bool, Error> {
     let name = format!("{group}/{volume}");
-    match verdict(open) {
+    let verdict = verdict(open);
+    match verdict {
         Verdict::Sound => {}
         Verdict::Copied(unproven) => {
             let hint = "to keep what this disk holds, stop the daemon and copy the disk elsewhere. `helio status` shows the \
@@ -239,27 +236,7 @@ pub(super) fn judge(
             let latest = open.iter().flatten().filter_map(Seen::newer).max();
             *epochs =
                 VolumeEpochs { epoch: latest.map(Epoch::far_later), ..VolumeEpochs::default() };
-            for (n, entry) in entries.iter_mut().enumerate() {
-                let Some(entry) = entry else { continue };
-                let stays = n == newest && entry.health == CopyHealth::Suspect;
-                entry.health = match n == newest {
-                    _ if stays => CopyHealth::Suspect,
-                    true => CopyHealth::Good,
-                    false => CopyHealth::Failed,
-                };
-            }
-            let hint = format!(
-                "make sure that a removed member does not hold the last writes, then run `helio member add {name} PATH`, which \
-                 overwrites it"
-            );
-            tracing::error!(
-                group,
-                volume,
-                member = path(newest),
-                hint,
-                "the metadata of this node is older than the members: it was restored from a backup. This member is the newest \
-                 full one and is used; all others are removed, and their bitmaps do not count. Any of them may hold later data"
-            );
+            old_metadata((group, volume), entries, (newest, &path(newest)));
         }
         Verdict::NewMetadata(newest) => {
             only_full(entries, newest);
@@ -275,9 +252,48 @@ pub(super) fn judge(
             );
         }
         Verdict::OldMetadataUnclear => return Err(newest_unclear(&name, open, path)),
-        Verdict::NoneProven => return Err(none_proven((group, &name), open, path)),
+        Verdict::NoneProven => {
+            let is_only = !epochs::are_several(entries);
+            return Err(none_proven((group, &name, is_only), open, path));
+        }
     }
-    Ok(())
+    Ok(matches!(verdict, Verdict::OldMetadata(_)))
+}
+
+/// The metadata is older than the members; of several, only the newest stays.
+fn old_metadata(
+    (group, volume): (&str, &str),
+    entries: &mut VolumeEntries,
+    (newest, member): (usize, &str),
+) {
+    for (n, entry) in entries.iter_mut().enumerate() {
+        let Some(entry) = entry else { continue };
+        let stays = n == newest && entry.health == CopyHealth::Suspect;
+        entry.health = match n == newest {
+            _ if stays => CopyHealth::Suspect,
+            true => CopyHealth::Good,
+            false => CopyHealth::Failed,
+        };
+    }
+    let (others, hint) = if epochs::are_several(entries) {
+        let others = "This member is the newest full one and is used; all others are removed, and their bitmaps do not count. Any of \
+                      them may hold later data";
+        let hint = format!(
+            "make sure that a removed member does not hold the last writes, then run `helio member add {group}/{volume} PATH`, which \
+             overwrites it"
+        );
+        (others, hint)
+    } else {
+        ("The member is used as it is", String::from("`helio status` shows the comparison"))
+    };
+    tracing::error!(
+        group,
+        volume,
+        member,
+        hint,
+        "the metadata of this node is older than the members: it was restored from a backup. What was written since then is not on \
+         record: all data is compared with the peer. {others}"
+    );
 }
 
 /// All others are to be compared with that one.
@@ -358,8 +374,20 @@ pub(super) fn newest_unclear(name: &str, open: &Open, path: impl Fn(usize) -> St
     )
 }
 
-fn none_proven((group, name): (&str, &str), open: &Open, path: impl Fn(usize) -> String) -> Error {
+fn none_proven(
+    (group, name, is_only): (&str, &str, bool),
+    open: &Open,
+    path: impl Fn(usize) -> String,
+) -> Error {
     let listed = listed(open, path);
+    if is_only {
+        return anyhow!(
+            "the member of {name} is not as the metadata has it: {listed}. It was restored from a backup, or written elsewhere. Nothing was \
+             changed\n  hint: put the newest disk of the member back. If there is no newer one, and the peer has all data: move each metadata \
+             file of the group elsewhere, then `helio metadata create {group} --node NODE` discards this copy. To use the disk as it is, and \
+             to lose what it lacks: `helio metadata accept {group}`"
+        );
+    }
     anyhow!(
         "no full member of {name} is as the metadata has it: {listed}. The members were restored from a backup, or written \
          elsewhere. Nothing was changed\n  hint: put the newest disk of a member back. If there is no newer one, move each \
@@ -425,7 +453,7 @@ mod tests {
         assert_eq!((damaged.proof, damaged.keeps_stamp), (Proof::Unknown, false));
         let stamp = epochs::stamp((set, VolumeIndex(7)), epoch(6), CopyHealth::Good);
         let found = Seen::of(&before, (0, CopyHealth::Good), (true, Some(stamp.as_ref())));
-        assert_eq!((found.proof, found.may_be_whole()), (Proof::Misplaced(set), false));
+        assert_eq!(found.proof, Proof::Misplaced(set));
     }
 
     /// Every state of one member that the tables tell apart.

@@ -5,14 +5,14 @@
 //! Of a new volume with `blank` all that can be opened are full: its disks hold nothing that counts, and the members differ wherever
 //! nothing was written.
 //!
-//! At least one full member must be open. A recorded member that the file does not name is forgotten. What each of several
-//! members is worth is then judged by its stamp ([`super::epochs`]). All of that is durable before anything is served.
+//! At least one full member must be open. A recorded member that the file does not name is forgotten. What each
+//! member is worth is then judged by its stamp ([`super::epochs`]). All of that is durable before anything is served.
 
 mod record;
 
 pub(super) use record::record;
 
-use crate::epochs::{are_several, are_stamped, forget_members};
+use crate::epochs::{are_several, forget_members};
 use crate::failed;
 use crate::open::epochs::{self, OfVolume, Open, Seen};
 use crate::open::seats::{Named, Seat, is_full, seat, unseated};
@@ -30,13 +30,13 @@ use helio_units::{Bytes, MemberIndex, VolumeIndex};
 /// What the superblock has in the place of a disk's identity where the page of members tells several disks: it is no disk's.
 const OF_A_SET: u128 = u128::MAX;
 
-/// Judges several members by their stamps; a new one gets an entry, which tells whether it is to get the data. Another disk in the
-/// place of all members is the engine's to judge.
+/// Judges the members by their stamps; a new one gets an entry, which tells whether it is to get the data. Another disk in the
+/// place of all members is the engine's to judge. Returns whether the metadata is older than a member.
 fn judge(
     name: (&str, &str),
     (entries, of): (&mut VolumeEntries, &mut OfVolume),
     (seats, named): (&[Seat], &[Named]),
-) -> Result<()> {
+) -> Result<bool> {
     let (mut open, mut paths): (Open, _) = ([None; MEMBERS_MAX], [None; MEMBERS_MAX]);
     for (seat, Named { path, store }) in seats.iter().zip(named) {
         let (Seat::Recorded(n) | Seat::New(n), Ok(store)) = (*seat, store) else { continue };
@@ -47,7 +47,7 @@ fn judge(
         paths[n] = Some(path);
     }
     if seats.iter().any(|seat| matches!(seat, Seat::Another(_))) {
-        return Ok(());
+        return Ok(false);
     }
     let path = |n: usize| paths[n].map_or(String::new(), |path| path.display().to_string());
     let shown = format!("{}/{}", name.0, name.1);
@@ -56,18 +56,19 @@ fn judge(
     {
         return Err(epochs::not_compared(&shown, &closed.path));
     }
-    if !are_several(entries) {
-        let partial = open.iter().flatten().any(|seen| !seen.may_be_whole());
-        return if partial { Err(epochs::newest_unclear(&shown, &open, path)) } else { Ok(()) };
-    }
     epochs::judge(name, (entries, &mut of.epochs), (&open, path))
 }
 
-/// The superblock names a disk that no member was recorded on: the engine took that disk in the place of all members. It has no stamp.
+/// The superblock names a disk that no member was recorded on: the engine took that disk in the place of all members, and what is on
+/// record of their stamps is not of it. Nor does it count if the superblock names no disk: then an operator accepted that of an only
+/// member as it is, or the engine has not taken it yet. The stamps of several are judged nevertheless, since one may be older.
 fn only_what_was_taken(entries: &mut VolumeEntries, epochs: &mut VolumeEpochs, recorded: u128) {
-    let known = |entry: &MemberEntry| entry.disk == DiskMark::of(recorded);
-    let several = entries.iter().flatten().count() > 1;
-    if several && ![0, OF_A_SET].contains(&recorded) && !entries.iter().flatten().any(known) {
+    let known = |entry: &MemberEntry| {
+        // Of an only member, metadata of before it had stamps has the disk in the superblock alone.
+        [DiskMark::of(recorded), DiskMark::UNKNOWN].contains(&entry.disk)
+    };
+    let is_taken = ![0, OF_A_SET].contains(&recorded) && !entries.iter().flatten().any(known);
+    if is_taken || recorded == 0 && !are_several(entries) {
         let first = entries.iter().position(|entry| entry.as_ref().is_some_and(is_full));
         for (n, entry) in entries.iter_mut().enumerate() {
             *entry = entry.filter(|_| Some(n) == first);
@@ -99,6 +100,7 @@ pub(super) struct Seated {
     entries: VolumeEntries,
     /// As the metadata has them, unless it is old.
     epochs: VolumeEpochs,
+    old_metadata: bool,
     /// What the engine holds against its record: the identity of the disk, where it is not the one that was recorded.
     another: Option<u128>,
     new: Vec<MemberIndex>,
@@ -124,7 +126,7 @@ impl Seated {
             Err(why) => return Err(unseated((group, &plan.name), why, named)),
         };
         let recorded_entries = entries;
-        judge((group, &plan.name), (&mut entries, &mut of), (&seats, &named))?;
+        let old_metadata = judge((group, &plan.name), (&mut entries, &mut of), (&seats, &named))?;
         let is_blank = is_blank && can_be_blank((group, &plan.name), &seats, &named);
         let mut members: Vec<Option<MemberPlan>> = (0..MEMBERS_MAX).map(|_| None).collect();
         let (mut kept, mut another) = ([None; MEMBERS_MAX], None);
@@ -166,20 +168,13 @@ impl Seated {
             members[number] = Some(MemberPlan { path, mark: disk, store });
         }
         let (plan, epochs) = (VolumePlan { members, ..plan }, of.epochs);
-        let mut seated = Self { plan, entries: kept, epochs, another, new, absent };
-        if several {
-            seated.wait_for_engine(&recorded_entries);
-        }
-        let mut named = seated.entries.iter_mut().flatten();
-        if let (Some(only), None) = (named.next(), named.next()) {
-            // The superblock tells it.
-            only.disk = DiskMark::UNKNOWN;
-        }
+        let mut seated = Self { plan, entries: kept, epochs, old_metadata, another, new, absent };
+        seated.wait_for_engine(&recorded_entries);
         *suspect = seated.doubt(group);
         Ok(seated)
     }
 
-    /// Until the engine takes another disk, the record of several members stays as it is, and what else it has is absent.
+    /// Until the engine takes another disk, the record of the members stays as it is, and what else it has is absent.
     fn wait_for_engine(&mut self, entries: &VolumeEntries) {
         if self.another.is_none() {
             return;
@@ -232,11 +227,9 @@ impl Seated {
         [&self.entries, recorded].into_iter().any(are_several)
     }
 
-    /// Its members get stamps. If it had several until now, the only one gets a last stamp: then the others are older than it, should
-    /// the metadata be restored from a backup.
-    fn gets_stamps(&self, recorded: &VolumeEpochs) -> bool {
-        let was_judged = self.epochs != *recorded;
-        self.another.is_none() && (was_judged || are_stamped(recorded, &self.entries))
+    /// Its members get stamps.
+    const fn gets_stamps(&self) -> bool {
+        self.another.is_none()
     }
 
     /// What a volume lies on, for the engine to hold against its record.
@@ -611,29 +604,53 @@ mod tests {
     }
 
     #[test]
-    fn an_only_member_has_no_epoch_and_gets_no_stamp() {
+    fn an_only_member_gets_the_next_stamp_at_each_start_and_an_older_copy_is_not_served() {
         let node = Node::new();
         assert_eq!(node.start(&["a"]).expect("it is full"), [Some(Good), None]);
-        assert_eq!(node.stamp("a"), None);
-        assert_eq!(*node.read().0.epochs(), Epochs::none(1));
+        let first = node.stamp("a").expect("it is used");
         node.start(&["a", "b"]).expect("a is full");
-        assert!(node.stamp("a").is_some());
-        let first = node.stamp("a");
         // The other one is not named any more.
         node.start(&["a"]).expect("a is full");
-        let epochs = node.read().0.epochs().volumes[0];
-        let last = Epoch::FIRST.next();
-        assert_eq!((epochs.epoch, epochs.carried), (Some(last), [None; MEMBERS_MAX]));
-        let stamp = node.stamp("a");
-        assert_ne!(stamp, first);
-        node.start(&["a"]).expect("a is full");
-        assert_eq!((node.read().0.epochs().volumes[0], node.stamp("a")), (epochs, stamp));
-        // The daemon was killed before it had the last stamp.
-        node.change(|_, epochs| epochs.carried[0] = Some(Carried::between(Epoch::FIRST, last)));
-        node.put_back("a", &first.expect("it was one of two"));
-        node.start(&["a"]).expect("a is full");
-        let epochs = node.read().0.epochs().volumes[0];
-        assert_eq!((epochs.epoch, epochs.carried), (Some(last.next()), [None; MEMBERS_MAX]));
+        let (last, epochs) = (node.stamp("a").expect("it is used"), node.read().0.epochs().clone());
+        let third = Epoch::FIRST.next().next();
+        assert_eq!(epochs.volumes[0].epoch, Some(third));
+        assert_eq!(epochs.volumes[0].carried[0].map(Carried::first), Some(third));
+        node.put_back("a", &first);
+        let refused = node.start(&["a"]).expect_err("an older copy").to_string();
+        assert!(refused.contains("is older than the metadata (epoch 1)"), "{refused}");
+        assert_eq!((node.read().0.epochs(), node.stamp("a")), (&epochs, Some(first.clone())));
+        node.put_back("a", &last);
+        node.start(&["a"]).expect("the newest one");
+        // The daemon was killed between the record of the next epoch and the stamp.
+        let last = node.stamp("a").expect("it is used");
+        node.change(|entries, epochs| raise(epochs, entries, |_| true, |_| false));
+        node.start(&["a"]).expect("it may have either");
+        assert_ne!(node.stamp("a"), Some(last));
+    }
+
+    #[test]
+    fn a_disk_that_the_engine_took_for_the_only_one_needs_no_stamp_and_gets_one_then() {
+        let node = Node::new();
+        node.start(&["a"]).expect("it is full");
+        let before = node.read().0.epochs().clone();
+        let take = |identity: u128| {
+            let (mut ledger, Found { mut superblock, .. }) = node.read();
+            superblock.members[0] = identity;
+            assert_eq!(ledger.keep(Change::Superblock(Box::new(superblock))), None);
+            offline::settle(&mut ledger, &node.metadata).expect("there is room");
+        };
+        take(node.files.identity("a"));
+        node.start(&["b"]).expect("the engine judges it");
+        assert_eq!((node.read().0.epochs(), node.stamp("b")), (&before, None));
+        take(node.files.identity("b"));
+        assert_eq!(node.start(&["b"]).expect("it was taken"), [Some(Good), None]);
+        assert!(node.stamp("b").is_some());
+        let (found, seated) = node.seated(&["b"]).expect("it has a stamp");
+        assert!(!seated.plan.has_another_disk() && seated.another.is_none());
+        drop((found, seated));
+        node.put_back("b", &[7; 28]);
+        let refused = node.start(&["b"]).expect_err("the stamp is damaged").to_string();
+        assert!(refused.contains("has no valid stamp"), "{refused}");
     }
 
     #[test]

@@ -121,6 +121,7 @@ impl<D: Driver> Shard<D> {
         let path = plan.paths().next().unwrap_or_default();
         tracing::warn!(group = %group.name, volume, member = path, "another disk");
         group.volumes[usize::from(at.0)] = plan;
+        group.forget_stamps(at, now, &mut self.driver);
         self.rota.stir(index);
         let command = Command::Replace { volume: at, identity, block };
         group.guarded(|group| {

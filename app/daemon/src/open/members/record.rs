@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a start records of the members of volumes that have several: their states, their bitmaps and their epochs.
+//! What a start records of the members of each volume: their states, their bitmaps if it has several, and their epochs.
 
 use super::{Seated, of_volume};
-use crate::epochs::{are_several, forget_members, raise, set_id};
+use crate::epochs::{are_several, raise, set_id};
 use crate::offline;
 use crate::open::{allocate, epochs};
 use crate::shard::MemberPlan;
 use anyhow::{Context, Result, bail};
 use helio_driver::{File, Host};
-use helio_format::epochs::{Carried, Epochs};
+use helio_format::epochs::Epochs;
 use helio_format::members::{CopyHealth, MEMBERS_MAX, MemberEntry, VolumeEntries};
 use helio_format::superblock::Superblock;
 use helio_ledger::{Change, Found, Ledger, MapOwner};
@@ -19,7 +19,7 @@ use helio_units::{Bytes, VolumeIndex};
 fn raised(host: &Host, ledger: &Ledger, seated: &[Seated]) -> std::io::Result<Epochs> {
     let mut all = ledger.epochs().clone();
     for (epochs, it) in all.volumes.iter_mut().zip(seated) {
-        if it.gets_stamps(epochs) {
+        if it.gets_stamps() {
             *epochs = it.epochs;
             let store = |n: usize| it.plan.members[n].as_ref().and_then(MemberPlan::store);
             raise(epochs, &it.entries, |n| store(n).is_some(), |_| false);
@@ -31,24 +31,13 @@ fn raised(host: &Host, ledger: &Ledger, seated: &[Seated]) -> std::io::Result<Ep
     Ok(all)
 }
 
-/// Gives members the epochs that are durable in the metadata, and records which have theirs. Those of before they were raised tell
-/// which members get stamps.
-fn stamp(
-    group: &str,
-    (ledger, before): (&mut Ledger, &Epochs),
-    seated: &[Seated],
-    file: &File,
-) -> std::io::Result<()> {
+/// Gives members the epochs that are durable in the metadata, and records which have theirs.
+fn stamp(group: &str, ledger: &mut Ledger, seated: &[Seated], file: &File) -> std::io::Result<()> {
     let mut all = ledger.epochs().clone();
-    for (at, (it, before)) in (0..).map(VolumeIndex).zip(seated.iter().zip(&before.volumes)) {
-        if it.gets_stamps(before) {
+    for (at, it) in (0..).map(VolumeIndex).zip(seated) {
+        if it.gets_stamps() {
             let mut of = of_volume(ledger, at);
             epochs::stamp((group, &it.plan), &it.entries, &mut of);
-            let has_last = |it: &Carried| Some(it.first()) == of.epochs.epoch;
-            // An only member that could not be stamped gets its last stamp at the next start.
-            if !are_several(&it.entries) && of.epochs.carried.iter().flatten().all(has_last) {
-                forget_members(&mut of.epochs);
-            }
             all.volumes[usize::from(at.0)] = of.epochs;
         }
     }
@@ -60,7 +49,7 @@ fn stamp(
     Ok(())
 }
 
-/// Records the members of volumes that have several, makes the bitmaps of these, and raises their epochs. Returns whether anything
+/// Records the members of each volume, makes the bitmaps of several, and raises their epochs. Returns whether anything
 /// was written; the ledger is of no use then.
 pub(in crate::open) fn record(
     (host, group): (&Host, &str),
@@ -71,19 +60,25 @@ pub(in crate::open) fn record(
     let old_epochs = ledger.epochs().clone();
     let epochs = raised(host, ledger, seated)?;
     let mut members = ledger.members().to_vec();
-    let aged = offline::with_age(ledger, &found.superblock);
+    let mut aged = offline::with_age(ledger, &found.superblock);
+    if seated.iter().any(|it| it.old_metadata) {
+        // What was written since is not on record.
+        (aged.clean, aged.equal) = (false, false);
+        aged.marks_void |= aged.seeding == 0;
+    }
     let (mut before, mut behind) = (aged.clone(), aged.clone());
     let (mut makes, mut removes, mut blank) = (Vec::new(), Vec::new(), Vec::new());
     for (volume, (seated, entries)) in (0..).map(VolumeIndex).zip(seated.iter().zip(&mut members)) {
-        if !seated.is_set(entries) {
-            continue;
-        }
+        let is_set = seated.is_set(entries);
         blank.extend(blank_maps(volume, seated.plan.size, (entries, &seated.entries)));
         *entries = seated.entries;
         let at = usize::from(volume.0);
-        behind.members[at] = seated.recorded(behind.members[at]);
+        if is_set {
+            // The engine records that of a volume which had one member, and has one.
+            behind.members[at] = seated.recorded(behind.members[at]);
+        }
         let several = are_several(entries);
-        if !several {
+        if is_set && !several {
             before.members[at] = behind.members[at];
         }
         for (n, entry) in entries.iter().enumerate() {
@@ -123,7 +118,7 @@ pub(in crate::open) fn record(
         }
         offline::settle(ledger, file).with_context(|| shown.to_owned())?;
     }
-    stamp(group, (ledger, &old_epochs), seated, file).with_context(|| shown.to_owned())?;
+    stamp(group, ledger, seated, file).with_context(|| shown.to_owned())?;
     Ok(true)
 }
 

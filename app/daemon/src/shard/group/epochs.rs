@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Epochs of volumes with several members while the group is served.
+//! Epochs of volumes while the group is served.
 //!
 //! ```text
 //!   the members changed ──> the epoch is raised ──durable──> stamps are written ──each──> a flush of the member ──> on record
@@ -13,7 +13,7 @@
 
 use super::Group;
 use super::store::Awaited;
-use crate::epochs::{are_stamped, is_as_it_left, is_used, raise, set_id, stamp, stamped};
+use crate::epochs::{forget_members, is_as_it_left, is_used, raise, set_id, stamp, stamped};
 use crate::open;
 use crate::shard::plan::MemberPlan;
 use crate::shard::set::Adding;
@@ -22,7 +22,7 @@ use helio_disk::Member;
 use helio_driver::{Driver, Op, Outcome};
 use helio_engine::{Event, LayerSetting, Leg, Refusal};
 use helio_format::epochs::{Epoch, Epochs};
-use helio_format::members::{CopyHealth, MemberEntry};
+use helio_format::members::{CopyHealth, MEMBERS_MAX, MemberEntry};
 use helio_ledger::Change;
 use helio_units::{MemberIndex, Moment, VolumeIndex};
 use std::collections::{BTreeMap, BTreeSet};
@@ -130,7 +130,7 @@ impl Group {
         for (index, left) in changed {
             let at = usize::from(index.0);
             let (volume, plan) = (&mut epochs.volumes[at], &self.volumes[at]);
-            if are_stamped(volume, &members[at]) && !plan.has_another_disk() {
+            if !plan.has_another_disk() {
                 let store = |n: usize| plan.members[n].as_ref().and_then(MemberPlan::store);
                 let leaves = |n| left.contains(&n) && store(n).is_some_and(Member::keeps_stamp);
                 raise(volume, &members[at], |n| store(n).is_some(), leaves);
@@ -153,6 +153,16 @@ impl Group {
         self.stamps.owed.extend(owed);
         let Stamps { owed, without, .. } = &mut self.stamps;
         without.retain(|leg| !owed.contains_key(leg));
+        self.keep_epochs(epochs, now, driver);
+    }
+
+    /// Another disk is in the place of all members of a volume.
+    pub(crate) fn forget_stamps(&mut self, at: VolumeIndex, now: Moment, driver: &mut dyn Driver) {
+        let mut epochs = self.metadata.ledger().epochs().clone();
+        forget_members(&mut epochs.volumes[usize::from(at.0)]);
+        (0..).map(MemberIndex).take(MEMBERS_MAX).for_each(|member| {
+            self.stamps.forget(Leg { volume: at, member });
+        });
         self.keep_epochs(epochs, now, driver);
     }
 
@@ -188,8 +198,7 @@ impl Group {
         let mut begun = Vec::new();
         for (at, (plan, epochs)) in (0..).map(VolumeIndex).zip(self.volumes.iter().zip(epochs)) {
             let Some(epoch) = epochs.epoch else { continue };
-            let entries = &self.metadata.ledger().members()[usize::from(at.0)];
-            if !are_stamped(epochs, entries) || plan.has_another_disk() {
+            if plan.has_another_disk() {
                 continue;
             }
             for (n, member) in (0..).map(MemberIndex).zip(&plan.members) {

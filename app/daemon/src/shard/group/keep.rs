@@ -9,16 +9,15 @@ use helio_format::members::{DiskMark, MEMBERS_MAX, MemberEntry, VolumeEntries, V
 use helio_ledger::{Change, Kept, MapOwner};
 use helio_units::Moment;
 
-/// What is recorded of the members of a volume. The superblock tells the disk of an only one.
+/// What is recorded of the members of a volume.
 fn entries(
     (states, plan): (&VolumeMembers, &VolumePlan),
     recorded: &VolumeEntries,
 ) -> VolumeEntries {
-    let several = states.iter().flatten().count() > 1;
     let mut all = [None; MEMBERS_MAX];
     for (n, (entry, state)) in all.iter_mut().zip(states).enumerate() {
         let mark = plan.members[n].as_ref().map(|member| member.mark);
-        let mark = mark.or(recorded[n].map(|member| member.disk)).filter(|_| several);
+        let mark = mark.or(recorded[n].map(|member| member.disk));
         let disk = mark.unwrap_or(DiskMark::UNKNOWN);
         *entry = state.map(|health| MemberEntry { health, disk });
     }
