@@ -6,7 +6,7 @@
 //! not. Where the file system keeps no such attributes, its inode and when that was made tell it; the number of the
 //! device does not, for that may change with every start of the machine.
 //!
-//! Beside its name a file can have a stamp, bytes that tell when it was last one of several members: an attribute of its own,
+//! Beside its name a file can have a stamp, bytes that tell when it was last used as a member: an attribute of its own,
 //! so that a copy made with attributes has an old one.
 
 use crate::identity::DeviceNumber;

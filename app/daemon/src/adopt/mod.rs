@@ -163,6 +163,10 @@ fn hold(
 ) -> Result<Vec<helio_disk::Member>> {
     let existed = record::is_there(host, wish);
     let held = exclusively(host, found, &wish.group).and_then(|held| {
+        // If there is a record already, that tells whose they are.
+        if !existed {
+            refuse_stamped(&held)?;
+        }
         if ready {
             record::make(host, wish, config, &held)?;
         }
@@ -320,15 +324,6 @@ fn exclusively(
         let options =
             OpenOptions { size: looked.size, io: Io::Direct, create: false, sparse: true, role };
         let member = helio_disk::open(&store.path, &options, &other_users)?;
-        // A release takes the stamps off the members that are complete.
-        if member.stamp().is_some() {
-            bail!(
-                "{0} has the stamp of a member, and was not released as a complete one. Nothing was changed\n  hint: \
-                 adopt a member that was. To adopt this one with what it holds: `setfattr -x user.heliograph.set {1}`, and repeat",
-                store.path.display(),
-                shell_word(&store.path.to_string_lossy())
-            );
-        }
         if let Some(errno) = member.failed_flush() {
             bail!(
                 "a flush of {} failed: {errno}; earlier writes to it may be lost\n  hint: see the kernel's log, and \
@@ -339,6 +334,19 @@ fn exclusively(
         members.push(member);
     }
     Ok(members)
+}
+
+/// A release takes the stamps off the members that are complete.
+fn refuse_stamped(members: &[helio_disk::Member]) -> Result<()> {
+    match members.iter().find(|member| member.stamp().is_some()) {
+        None => Ok(()),
+        Some(member) => bail!(
+            "{0} has the stamp of a member, and was not released as a complete one. Nothing was changed\n  hint: \
+             adopt a member that was. To adopt this one with what it holds: `setfattr -x user.heliograph.set {1}`, and repeat",
+            member.path().display(),
+            shell_word(&member.path().to_string_lossy())
+        ),
+    }
 }
 
 /// Takes the name off a store that a daemon gave it; a device has none.

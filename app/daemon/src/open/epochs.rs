@@ -163,8 +163,8 @@ fn verdict(open: &Open) -> Verdict {
     if newer().next().is_some() {
         let full = newer().filter(|(_, was_full, _)| *was_full);
         let newest = full.max_by_key(|(epoch, _, n)| (*epoch, std::cmp::Reverse(*n)));
-        // New metadata does not tell which members were full. A file without a stamp was not used since the volume had several members; a
-        // disk that can have no stamp may have been.
+        // New metadata does not tell which members were full. A file without a stamp was not used since members have stamps; a disk that can
+        // have none may have been.
         let is_new = members().any(|(_, seen)| seen.was_of_a_set());
         let competes = |(_, seen): (_, &Seen)| {
             let may_be_full = if is_new { !seen.keeps_stamp } else { seen.is_full() };
@@ -238,6 +238,7 @@ pub(super) fn judge(
                 VolumeEpochs { epoch: latest.map(Epoch::far_later), ..VolumeEpochs::default() };
             old_metadata((group, volume), entries, (newest, &path(newest)));
         }
+        Verdict::NewMetadata(_) if !epochs::are_several(entries) => {}
         Verdict::NewMetadata(newest) => {
             only_full(entries, newest);
             let member = path(newest);
@@ -284,7 +285,9 @@ fn old_metadata(
         );
         (others, hint)
     } else {
-        ("The member is used as it is", String::from("`helio status` shows the comparison"))
+        let hint = "if a resync of this node was under way since then, its copy is a mixture until it was compared with the peer: do not \
+                    promote this node before that";
+        ("The member is used as it is.", String::from(hint))
     };
     tracing::error!(
         group,
@@ -292,7 +295,7 @@ fn old_metadata(
         member,
         hint,
         "the metadata of this node is older than the members: it was restored from a backup. What was written since then is not on \
-         record: all data is compared with the peer. {others}"
+         record: if there is a peer, all data is compared with it. {others}"
     );
 }
 
@@ -363,7 +366,7 @@ pub(super) fn not_compared(name: &str, member: &Path) -> Error {
     )
 }
 
-pub(super) fn newest_unclear(name: &str, open: &Open, path: impl Fn(usize) -> String) -> Error {
+fn newest_unclear(name: &str, open: &Open, path: impl Fn(usize) -> String) -> Error {
     let listed = listed(open, path);
     anyhow!(
         "the metadata of {name} is new, or older than its members because it was restored from a backup. Their stamps do not show which of them \
@@ -382,10 +385,11 @@ fn none_proven(
     let listed = listed(open, path);
     if is_only {
         return anyhow!(
-            "the member of {name} is not as the metadata has it: {listed}. It was restored from a backup, or written elsewhere. Nothing was \
-             changed\n  hint: put the newest disk of the member back. If there is no newer one, and the peer has all data: move each metadata \
-             file of the group elsewhere, then `helio metadata create {group} --node NODE` discards this copy. To use the disk as it is, and \
-             to lose what it lacks: `helio metadata accept {group}`"
+            "the member of {name} is not as the metadata has it: {listed}. It, or the metadata, was restored from a backup, or it was written \
+             elsewhere. Nothing was changed\n  hint: put the newest disk of the member, or the newest metadata file, back. If there is no newer \
+             one, and a peer has all data: move each metadata file of the group elsewhere, then `helio metadata create {group} --node NODE` \
+             discards this copy. To use the disks of all volumes of {group} as they are, and to lose what they lack: \
+             `helio metadata accept {group}`"
         );
     }
     anyhow!(

@@ -656,12 +656,19 @@ mod tests {
     #[test]
     fn a_member_that_went_on_alone_is_newer_than_metadata_from_when_it_was_one_of_two() {
         let node = Node::of_two();
+        let (mut ledger, Found { mut superblock, .. }) = node.read();
+        (superblock.clean, superblock.equal, superblock.seeding) = (true, true, 7);
+        assert_eq!(ledger.keep(Change::Superblock(Box::new(superblock))), None);
+        offline::settle(&mut ledger, &node.metadata).expect("there is room");
         let metadata = node.files.0.path().join("db.meta");
         let backup = std::fs::read(&metadata).expect("it was written");
         assert_eq!(node.start(&["a"]).expect("a is full"), [Some(Good), None]);
         std::fs::write(&metadata, backup).expect("there is room");
         let states = node.start(&["b", "a"]).expect("a is the newest");
         assert_eq!(states, [Some(Good), Some(CopyHealth::Failed)]);
+        // What was written since the backup is on no record: everything is compared.
+        let record = node.read().1.superblock;
+        assert!(record.marks_void && record.seeding == 0 && !record.clean && !record.equal);
     }
 
     #[test]

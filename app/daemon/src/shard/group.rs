@@ -508,15 +508,21 @@ impl Group {
             }
             Effect::Release(payload) => self.payloads.release(payload),
             Effect::PauseReceiving(paused) => self.link.paused = paused,
-            Effect::CommandDone { id, result } => self.command_done(id, result),
+            Effect::CommandDone { id, result } => {
+                self.replaced((id, result.is_ok()), clock.now(), driver);
+                self.command_done(id, result);
+            }
             Effect::Note(note) => self.log.note(&note, self.engine.view().state(), clock.now()),
             Effect::AskHook(question) => _ = self.outbox.asks.send_replace(question),
-            Effect::Stopped => self.has_stopped(clock.now(), wanted),
+            Effect::Stopped => self.has_stopped(clock.now(), driver, wanted),
         }
     }
 
-    fn has_stopped(&mut self, now: Moment, wanted: &mut Vec<Wanted>) {
+    fn has_stopped(&mut self, now: Moment, driver: &mut dyn Driver, wanted: &mut Vec<Wanted>) {
         self.stopped = true;
+        if !self.is_released() {
+            self.raise_last_epochs(now, driver);
+        }
         self.finishing = Awaited::until(now + self.config.member_timeout);
         wanted.push(Wanted::Stopped);
         // The engine ended the connection, if there was one; an attempt to connect may be under way.

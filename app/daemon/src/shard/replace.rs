@@ -100,8 +100,8 @@ impl<D: Driver> Shard<D> {
             group.engine.view().may_replace(at)?;
             let held = &group.volumes[usize::from(at.0)].members;
             let same = |(old, new): (&Option<_>, &Option<_>)| old.is_some() == new.is_some();
-            if !held.iter().zip(&plan.members).all(same) {
-                let text = format!("the members of {}/{volume} have changed", group.name);
+            if !held.iter().zip(&plan.members).all(same) || group.is_stamping(at) {
+                let text = format!("the members of {}/{volume} are being changed", group.name);
                 return Err(Refusal::new("busy", text, "repeat the command"));
             }
             plan.members.iter().flatten().try_for_each(|member| group.may_use(at, member))?;
@@ -121,11 +121,11 @@ impl<D: Driver> Shard<D> {
         let path = plan.paths().next().unwrap_or_default();
         tracing::warn!(group = %group.name, volume, member = path, "another disk");
         group.volumes[usize::from(at.0)] = plan;
-        group.forget_stamps(at, now, &mut self.driver);
         self.rota.stir(index);
         let command = Command::Replace { volume: at, identity, block };
         group.guarded(|group| {
             group.tell_disks(now);
+            group.replacing(at);
             group.command(now, command, reply);
         });
     }

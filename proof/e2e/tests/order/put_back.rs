@@ -342,3 +342,27 @@ fn an_earlier_image_of_one_file_of_volumes_with_one_member_is_never_served_and_i
         8,
     );
 }
+
+#[test]
+fn a_copy_that_was_made_while_the_daemon_ran_is_older_once_it_has_stopped() {
+    let dice = Dice::of_test("a_copy_that_was_made_while_the_daemon_ran_is_older");
+    let mut pair = Plan::new("db").mode(Mode::Sync).volume("data", SIZE).start();
+    let (book, folder) = (Arc::new(Book::new(dice.seed())), TempDir::new());
+    begin(&pair, "paris");
+    SOME.run(&pair, "paris", &dice.fork(0), &book);
+    wait_level(&pair, "paris");
+    let member = pair.member("lyon", "data");
+    if rustix::fs::getxattr(&member, "user.heliograph.set", &mut [0; 64]).is_err() {
+        return helio_testkit::say_skipped("a file system that keeps extended attributes");
+    }
+    put(&member, &folder.join("backup"));
+    SOME.run(&pair, "paris", &dice.fork(1), &book);
+    wait_level(&pair, "paris");
+    pair.daemon("lyon").terminate();
+    put(&folder.join("backup"), &member);
+    let mut daemon = Daemon::start("lyon", pair.config(), &pair.state("lyon"));
+    eventually(PATIENCE, "its end", || has_ended(&daemon).then_some(()));
+    daemon.kill9();
+    let log = fs::read_to_string(pair.state("lyon").with_extension("log")).unwrap_or_default();
+    assert!(log.contains("is older than the metadata"), "{log}");
+}

@@ -13,7 +13,7 @@ use helio_format::members::{CopyHealth, MEMBERS_MAX, MemberEntry, VolumeEntries}
 use helio_format::superblock::Superblock;
 use helio_ledger::{Change, Found, Ledger, MapOwner};
 use helio_shadow::{REGION, blank_pages};
-use helio_units::{Bytes, VolumeIndex};
+use helio_units::{Bytes, Generation, VolumeIndex};
 
 /// The epochs with which the group is served: that of each volume whose members get stamps is raised.
 fn raised(host: &Host, ledger: &Ledger, seated: &[Seated]) -> std::io::Result<Epochs> {
@@ -62,9 +62,9 @@ pub(in crate::open) fn record(
     let mut members = ledger.members().to_vec();
     let mut aged = offline::with_age(ledger, &found.superblock);
     if seated.iter().any(|it| it.old_metadata) {
-        // What was written since is not on record.
-        (aged.clean, aged.equal) = (false, false);
-        aged.marks_void |= aged.seeding == 0;
+        // What was written since is not on record, nor is what the peer reported.
+        (aged.clean, aged.equal, aged.sure) = (false, false, false);
+        (aged.marks_void, aged.seeding, aged.peer_invalid) = (true, 0, Generation::NONE);
     }
     let (mut before, mut behind) = (aged.clone(), aged.clone());
     let (mut makes, mut removes, mut blank) = (Vec::new(), Vec::new(), Vec::new());
@@ -105,7 +105,7 @@ pub(in crate::open) fn record(
     let mut changes = Vec::from([Change::Members(members), Change::Epochs(epochs)]);
     changes.extend(removes.into_iter().map(|owner| Change::Remove { owner }));
     // The bitmap of a blank member is durable before its state: without its bitmap it would count as equal. The superblock names the disk
-    // of an only member before its entry no longer does, and stops to name one only once the entries of several do.
+    // of a member that stays alone before the others are forgotten, and stops to name one only once the entries of several do.
     let superblock = |old: &Superblock, new: &Superblock| {
         let change = (old != new).then(|| Change::Superblock(Box::new(new.clone())));
         Vec::from_iter(change)

@@ -8,6 +8,9 @@
 //! released must not change later. A stamp is written by an operation that flushes nothing, since a flush that fails must be seen by the
 //! engine: the next flush that the engine asks for makes it durable. A stamp that is not durable leaves the earlier one on record beside it.
 //!
+//! When the group has stopped, its members get another one, so that a copy that was made while the daemon ran is older. It is flushed by an
+//! operation of its own: the engine has flushed everything that counts. One that does not get there only leaves such a copy unnoticed.
+//!
 //! A member that leaves gets a last stamp, which no copy of it from before has, and is flushed and closed behind it. On record it has
 //! that one at once: if it does not get there, all of the member is copied when it returns.
 
@@ -20,7 +23,7 @@ use crate::shard::set::Adding;
 use crate::shard::token::{Kind, token};
 use helio_disk::Member;
 use helio_driver::{Driver, Op, Outcome};
-use helio_engine::{Event, LayerSetting, Leg, Refusal};
+use helio_engine::{CommandId, Event, LayerSetting, Leg, Refusal};
 use helio_format::epochs::{Epoch, Epochs};
 use helio_format::members::{CopyHealth, MEMBERS_MAX, MemberEntry};
 use helio_ledger::Change;
@@ -54,6 +57,8 @@ pub(super) struct Stamps {
     written: BTreeMap<Leg, Epoch>,
     /// Made durable by the flush of that slot.
     flushing: BTreeMap<u32, (Leg, Epoch)>,
+    /// Volumes on another disk that the engine has not taken, each with its command.
+    replacing: Vec<(CommandId, VolumeIndex)>,
 }
 
 impl Stamps {
@@ -130,7 +135,7 @@ impl Group {
         for (index, left) in changed {
             let at = usize::from(index.0);
             let (volume, plan) = (&mut epochs.volumes[at], &self.volumes[at]);
-            if !plan.has_another_disk() {
+            if self.are_its_own(*index) {
                 let store = |n: usize| plan.members[n].as_ref().and_then(MemberPlan::store);
                 let leaves = |n| left.contains(&n) && store(n).is_some_and(Member::keeps_stamp);
                 raise(volume, &members[at], |n| store(n).is_some(), leaves);
@@ -156,14 +161,47 @@ impl Group {
         self.keep_epochs(epochs, now, driver);
     }
 
-    /// Another disk is in the place of all members of a volume.
-    pub(crate) fn forget_stamps(&mut self, at: VolumeIndex, now: Moment, driver: &mut dyn Driver) {
-        let mut epochs = self.metadata.ledger().epochs().clone();
-        forget_members(&mut epochs.volumes[usize::from(at.0)]);
+    /// The group has stopped.
+    pub(super) fn raise_last_epochs(&mut self, now: Moment, driver: &mut dyn Driver) {
+        let volumes = (0..).map(VolumeIndex).take(self.volumes.len());
+        let all: Vec<_> = volumes.map(|volume| (volume, Vec::new())).collect();
+        self.raise_epochs(&all, now, driver);
+    }
+
+    /// Whether a stamp of a member of the volume is being written.
+    pub(crate) fn is_stamping(&self, volume: VolumeIndex) -> bool {
+        self.stamps.unwritten().any(|leg| leg.volume == volume)
+    }
+
+    /// A disk is in the place of all members of a volume, and the next command tells the engine. Until the engine has recorded that,
+    /// what is on record of stamps is that of the disk before.
+    pub(crate) fn replacing(&mut self, volume: VolumeIndex) {
         (0..).map(MemberIndex).take(MEMBERS_MAX).for_each(|member| {
-            self.stamps.forget(Leg { volume: at, member });
+            self.stamps.forget(Leg { volume, member });
         });
+        self.stamps.replacing.push((CommandId(self.next_command + 1), volume));
+    }
+
+    /// A command ended. If the engine took another disk, that gets a stamp of its own.
+    pub(super) fn replaced(
+        &mut self,
+        (command, ok): (CommandId, bool),
+        now: Moment,
+        driver: &mut dyn Driver,
+    ) {
+        let of = |(id, _): &(CommandId, VolumeIndex)| *id == command;
+        let Some(at) = self.stamps.replacing.iter().position(of).filter(|_| ok) else { return };
+        let (_, volume) = self.stamps.replacing.swap_remove(at);
+        let mut epochs = self.metadata.ledger().epochs().clone();
+        forget_members(&mut epochs.volumes[usize::from(volume.0)]);
         self.keep_epochs(epochs, now, driver);
+        self.raise_epochs(&[(volume, Vec::new())], now, driver);
+    }
+
+    /// Whether the stamps of a volume are those of the disks that its members lie on.
+    fn are_its_own(&self, volume: VolumeIndex) -> bool {
+        let is_replaced = self.stamps.replacing.iter().any(|(_, of)| *of == volume);
+        !is_replaced && !self.volumes[usize::from(volume.0)].has_another_disk()
     }
 
     fn keep_epochs(&mut self, epochs: Epochs, now: Moment, driver: &mut dyn Driver) {
@@ -198,7 +236,7 @@ impl Group {
         let mut begun = Vec::new();
         for (at, (plan, epochs)) in (0..).map(VolumeIndex).zip(self.volumes.iter().zip(epochs)) {
             let Some(epoch) = epochs.epoch else { continue };
-            if plan.has_another_disk() {
+            if !self.are_its_own(at) {
                 continue;
             }
             for (n, member) in (0..).map(MemberIndex).zip(&plan.members) {
@@ -219,8 +257,10 @@ impl Group {
                 let has_it = carried.is_some_and(|it| it.first() == epoch) && last.is_none()
                     || self.stamps.tried.get(&leg) == Some(&epoch)
                     || self.stamps.are_under_way(leg);
+                // A stop waits for no disk that is late.
+                let is_late = self.stopped && self.works_on(leg);
                 let op = store.stamping(stamp((set, at), epoch, health).as_ref());
-                if let Some(op) = op.filter(|_| !has_it) {
+                if let Some(op) = op.filter(|_| !has_it && !is_late) {
                     begun.push((leg, epoch, op));
                 }
             }
@@ -269,7 +309,7 @@ impl Group {
         let epoch = writing.epoch;
         self.stamps.tried.insert(leg, epoch);
         let is_last = self.stamps.owed.get(&leg) == Some(&epoch);
-        if outcome.error().is_none() && is_last && !writing.flushes {
+        if outcome.error().is_none() && (is_last || self.stopped) && !writing.flushes {
             let plan = self.volumes.get(usize::from(volume.0));
             let store = plan.and_then(|plan| plan.member(leg.member)?.store());
             if let Some(op) = store.map(Member::flush_all) {
@@ -285,6 +325,7 @@ impl Group {
         }
         match outcome.error() {
             None if is_last => {}
+            None if writing.flushes => self.has_stamp(leg, epoch, now, driver),
             None => _ = self.stamps.written.insert(leg, epoch),
             Some(error) => {
                 // The volumes of a group that was released are gone.
@@ -319,9 +360,13 @@ impl Group {
             self.stamps.flushing.retain(|_, (of, _)| *of != leg);
             return self.stamp_members(now, driver);
         }
-        if !self.entry(leg).is_some_and(|entry| is_used(entry.health)) {
-            return;
+        if self.entry(leg).is_some_and(|entry| is_used(entry.health)) {
+            self.has_stamp(leg, epoch, now, driver);
         }
+    }
+
+    /// A member that is used has that stamp durably.
+    fn has_stamp(&mut self, leg: Leg, epoch: Epoch, now: Moment, driver: &mut dyn Driver) {
         let mut epochs = self.metadata.ledger().epochs().clone();
         let volume = &mut epochs.volumes[usize::from(leg.volume.0)];
         stamped(volume, usize::from(leg.member.0), epoch);
