@@ -147,9 +147,11 @@ fn unfinished_error(
     ApiError::new(code::INTERNAL, text, hint)
 }
 
-/// How the name of a member is removed by hand.
+/// How the stamp, if there is one, and the name of a member are removed by hand.
 fn nameless(member: &Path) -> String {
-    format!("`setfattr -x user.heliograph {}`", shell_word(&member.to_string_lossy()))
+    let member = member.to_string_lossy();
+    let member = shell_word(&member);
+    format!("`setfattr -x user.heliograph.set {member}; setfattr -x user.heliograph {member}`")
 }
 
 /// A member is given back while operations on it are under way.

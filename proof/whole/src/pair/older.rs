@@ -12,7 +12,7 @@ use super::scenario::GroupShape;
 use super::watch::Until;
 use crate::coverage::Met;
 use helio_disk::STAMP;
-use helio_driver::{Errno, Machine, Mode, OFlags};
+use helio_driver::{Errno, File, Machine, Mode, OFlags};
 use helio_format::members::CopyHealth;
 use helio_format::page::{self, BODY_BYTES, Kind, Place, VERSION_BEFORE};
 use helio_format::{hot, marks};
@@ -47,16 +47,25 @@ impl Node {
         let members = paths.map(open).collect::<Result<Vec<_>, _>>()?;
         // A flush that is to fail does so before anything changes.
         members.iter().try_for_each(|member| member.body().sync_all())?;
-        for member in &members {
-            match member.body().remove_attribute(STAMP) {
-                Ok(()) | Err(Errno::NODATA) => member.body().sync_all()?,
-                Err(errno) => return Err(errno),
-            }
-        }
         self.machine.rename(&new, &path)?;
         self.sync(Path::new(FOLDER))?;
+        // One that stays is of no set that this metadata knows.
+        members.iter().for_each(unstamp);
         Ok(true)
     }
+
+    /// The operator takes the stamps off the members of a group, as the refusal of an adoption says.
+    pub(super) fn unstamp(&self, group: &GroupShape, node: usize) {
+        let paths = group.volumes.iter().flat_map(|volume| volume.paths(group.name, node));
+        let open = |path: PathBuf| self.machine.open(&path, OFlags::RDWR, Mode::empty());
+        paths.filter_map(|path| open(path).ok()).for_each(|member| unstamp(&member));
+    }
+}
+
+/// Takes the stamp off a member, unless its disk refuses.
+fn unstamp(member: &File) {
+    let _stays = member.body().remove_attribute(STAMP);
+    let _not_durable = member.body().sync_all();
 }
 
 impl Run {

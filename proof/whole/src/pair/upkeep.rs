@@ -6,6 +6,7 @@ use super::act::Order;
 use super::luck::Ends;
 use super::run::{Run, Stale, Wish};
 use crate::model::{Heir, Promise, Violation};
+use helio_disk::STAMP;
 use helio_driver::{Machine, Mode, OFlags};
 use helio_netmodel::Dice;
 use serde_json::{Value, json};
@@ -204,7 +205,10 @@ impl Run {
         let shape = self.groups[group].shape.clone();
         let (adopted, name) = (self.nodes[node].adopt(node, &shape), self.nodes[node].name);
         self.world.tell(format_args!("{name}: {} is adopted: {adopted:?}", shape.name));
-        if adopted.is_err() {
+        if let Err(why) = adopted {
+            if why.contains(STAMP) {
+                self.nodes[node].unstamp(&shape, node);
+            }
             return self.adopt_later(node, group);
         }
         let it = &mut self.groups[group];
