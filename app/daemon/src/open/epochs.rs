@@ -276,18 +276,18 @@ fn old_metadata(
             false => CopyHealth::Failed,
         };
     }
+    let mixture = "if a resync of this node was under way since then, its copy is a mixture until it was compared with the peer: do not \
+                   promote this node before that";
     let (others, hint) = if epochs::are_several(entries) {
         let others = "This member is the newest full one and is used; all others are removed, and their bitmaps do not count. Any of \
                       them may hold later data";
         let hint = format!(
             "make sure that a removed member does not hold the last writes, then run `helio member add {group}/{volume} PATH`, which \
-             overwrites it"
+             overwrites it; {mixture}"
         );
         (others, hint)
     } else {
-        let hint = "if a resync of this node was under way since then, its copy is a mixture until it was compared with the peer: do not \
-                    promote this node before that";
-        ("The member is used as it is.", String::from(hint))
+        ("The member is used as it is.", String::from(mixture))
     };
     tracing::error!(
         group,

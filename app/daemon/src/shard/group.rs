@@ -520,9 +520,7 @@ impl Group {
 
     fn has_stopped(&mut self, now: Moment, driver: &mut dyn Driver, wanted: &mut Vec<Wanted>) {
         self.stopped = true;
-        if !self.is_released() {
-            self.raise_last_epochs(now, driver);
-        }
+        self.raise_last_epochs(now, driver);
         self.finishing = Awaited::until(now + self.config.member_timeout);
         wanted.push(Wanted::Stopped);
         // The engine ended the connection, if there was one; an attempt to connect may be under way.

@@ -13,7 +13,7 @@ use helio_format::members::{CopyHealth, MEMBERS_MAX, MemberEntry, VolumeEntries}
 use helio_format::superblock::Superblock;
 use helio_ledger::{Change, Found, Ledger, MapOwner};
 use helio_shadow::{REGION, blank_pages};
-use helio_units::{Bytes, Generation, VolumeIndex};
+use helio_units::{Bytes, Generation, Role, VolumeIndex};
 
 /// The epochs with which the group is served: that of each volume whose members get stamps is raised.
 fn raised(host: &Host, ledger: &Ledger, seated: &[Seated]) -> std::io::Result<Epochs> {
@@ -64,7 +64,10 @@ pub(in crate::open) fn record(
     if seated.iter().any(|it| it.old_metadata) {
         // What was written since is not on record, nor is what the peer reported.
         (aged.clean, aged.equal, aged.sure) = (false, false, false);
-        (aged.marks_void, aged.seeding, aged.peer_invalid) = (true, 0, Generation::NONE);
+        (aged.marks_void, aged.seeding) = (true, 0);
+        if aged.role == Role::Primary {
+            aged.peer_invalid = Generation::NONE;
+        }
     }
     let (mut before, mut behind) = (aged.clone(), aged.clone());
     let (mut makes, mut removes, mut blank) = (Vec::new(), Vec::new(), Vec::new());

@@ -30,6 +30,10 @@ use helio_ledger::Change;
 use helio_units::{MemberIndex, Moment, VolumeIndex};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::time::Duration;
+
+/// How long a stop waits for a last stamp, at most: a disk that has none is used at the next start.
+const LAST_STAMP: Duration = Duration::from_secs(5);
 
 /// A stamp that is being written.
 #[derive(Clone, Copy, Debug)]
@@ -161,8 +165,11 @@ impl Group {
         self.keep_epochs(epochs, now, driver);
     }
 
-    /// The group has stopped.
+    /// The group has stopped. If anything failed, the flush behind a stamp must not take an error that the next start is to see.
     pub(super) fn raise_last_epochs(&mut self, now: Moment, driver: &mut dyn Driver) {
+        if self.is_released() || self.engine.view().fault().is_some() {
+            return;
+        }
         let volumes = (0..).map(VolumeIndex).take(self.volumes.len());
         let all: Vec<_> = volumes.map(|volume| (volume, Vec::new())).collect();
         self.raise_epochs(&all, now, driver);
@@ -174,7 +181,8 @@ impl Group {
     }
 
     /// A disk is in the place of all members of a volume, and the next command tells the engine. Until the engine has recorded that,
-    /// what is on record of stamps is that of the disk before.
+    /// what is on record of stamps is that of the disk before. If the daemon is killed just behind that record, a disk with the identity of
+    /// the one before and an older stamp is refused at the next start.
     pub(crate) fn replacing(&mut self, volume: VolumeIndex) {
         (0..).map(MemberIndex).take(MEMBERS_MAX).for_each(|member| {
             self.stamps.forget(Leg { volume, member });
@@ -191,7 +199,8 @@ impl Group {
     ) {
         let of = |(id, _): &(CommandId, VolumeIndex)| *id == command;
         let Some(at) = self.stamps.replacing.iter().position(of).filter(|_| ok) else { return };
-        let (_, volume) = self.stamps.replacing.swap_remove(at);
+        let (_, volume) = self.stamps.replacing[at];
+        self.stamps.replacing.retain(|(_, of)| *of != volume);
         let mut epochs = self.metadata.ledger().epochs().clone();
         forget_members(&mut epochs.volumes[usize::from(volume.0)]);
         self.keep_epochs(epochs, now, driver);
@@ -265,7 +274,8 @@ impl Group {
                 }
             }
         }
-        let awaited = Awaited::until(now + self.config.member_timeout);
+        let most = if self.stopped { LAST_STAMP } else { self.config.member_timeout };
+        let awaited = Awaited::until(now + most.min(self.config.member_timeout));
         for (leg, epoch, op) in begun {
             self.stamps.under_way.insert(leg, Writing { epoch, awaited, flushes: false });
             let detail = u32::from(leg.volume.0) << 8 | u32::from(leg.member.0);
@@ -288,7 +298,8 @@ impl Group {
     /// An operation on the member ended. If it was the last one of a member that left, it gets its last stamp: a disk that hangs gets none
     /// before it responds, and no stop waits for that.
     pub(super) fn member_is_idle(&mut self, leg: Leg, now: Moment, driver: &mut dyn Driver) {
-        if self.stamps.are_owed(leg) && !self.works_on(leg) {
+        let ends = self.stopped && !self.is_released();
+        if (ends || self.stamps.are_owed(leg)) && !self.works_on(leg) {
             self.stamp_members(now, driver);
         }
     }
@@ -325,7 +336,9 @@ impl Group {
         }
         match outcome.error() {
             None if is_last => {}
-            None if writing.flushes => self.has_stamp(leg, epoch, now, driver),
+            None if writing.flushes && !self.is_released() => {
+                self.has_stamp(leg, epoch, now, driver);
+            }
             None => _ = self.stamps.written.insert(leg, epoch),
             Some(error) => {
                 // The volumes of a group that was released are gone.
