@@ -75,14 +75,6 @@ impl Refusal {
         )
     }
 
-    /// A hint for a node without a complete copy, whose peer has none either.
-    #[must_use]
-    pub fn no_complete_copy(group: &str, peer: &str) -> String {
-        format!(
-            "no node has a complete copy: restore {group} from a backup, unless the status of {peer} shows a preserved copy"
-        )
-    }
-
     /// What is wrong with its form, if anything ([`helio_units::form`]). For tests and proofs.
     #[must_use]
     pub fn flaw(&self) -> Option<String> {

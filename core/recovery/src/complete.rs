@@ -6,7 +6,7 @@
 //! | `complete` | all of the volumes, as of one moment | yes | yes |
 //! | `preserved` | inconsistent, but its last consistent state is preserved beside it | no | yes |
 //! | `given-up` | an operator discarded it, and no resync to it began since | no | yes |
-//! | `suspect` | a flush failed on it | no | yes |
+//! | `suspect` | a flush failed on it; of a node's own copy, that it is consistent otherwise | no | yes |
 //! | `failed` | the node reports that a disk or a file failed | no | yes |
 //! | `unheard` | nothing: the node has not connected since this daemon started | no | yes |
 //! | `inconsistent` | a resync to it did not end, or some regions are only on the other node | no | no |
@@ -26,6 +26,7 @@
 
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 use helio_format::message::Hello;
 use helio_format::superblock::Superblock;
 use helio_units::{Generation, Role};
@@ -194,6 +195,8 @@ pub struct Side<'a> {
     pub role: Role,
     /// What is known of its copy.
     pub copy: Completeness,
+    /// What it says to do about what failed there, if anything did.
+    pub repair: &'a str,
 }
 
 impl<'a> Side<'a> {
@@ -203,8 +206,57 @@ impl<'a> Side<'a> {
         let failed = !hello.report.fault.is_empty();
         let copy = Completeness::of(hello).unless_failed(failed);
         let role = if hello.serving { Role::Primary } else { Role::Secondary };
-        Self { node: &hello.node, role, copy }
+        Self { node: &hello.node, role, copy, repair: &hello.report.hint }
     }
+
+    /// What makes its copy one that is known to be complete, if an operator can do anything about it.
+    fn completion(&self, group: &str) -> Option<String> {
+        let node = self.node;
+        match self.copy {
+            Completeness::Failed if self.repair.is_empty() => {
+                Some(format!("repair what `helio status {group}` on {node} shows"))
+            }
+            Completeness::Failed => Some(self.repair.into()),
+            Completeness::Suspect => Some(format!(
+                "to use the copy of {node} without the writes that the failed flush lost: {}`helio member accept \
+                 {group}/VOLUME` on {node}",
+                self.demotion(group)
+            )),
+            Completeness::Preserved => Some(format!(
+                "to go back to the preserved copy, without the writes since: `helio promote {group} --force --restore` on \
+                 {node}"
+            )),
+            Completeness::Unheard => {
+                Some(format!("start the daemon of {node}, or restore the link"))
+            }
+            Completeness::GivenUp => Some(format!(
+                "to use the discarded copy after all: `helio promote {group} --force` on {node}"
+            )),
+            Completeness::Complete | Completeness::Inconsistent | Completeness::Never => None,
+        }
+    }
+
+    /// The step before one that only a secondary takes.
+    fn demotion(&self, group: &str) -> String {
+        match self.role {
+            Role::Primary => format!("`helio demote {group}` on {}, then ", self.node),
+            Role::Secondary => String::new(),
+        }
+    }
+}
+
+/// What an operator does about two copies neither of which is known to be complete.
+#[must_use]
+pub fn no_complete_copy(group: &str, sides: [Side<'_>; 2]) -> String {
+    let [a, b] = sides.map(|side| side.copy.of_node(side.node));
+    let steps: Vec<String> = sides.iter().filter_map(|side| side.completion(group)).collect();
+    if steps.is_empty() {
+        return format!(
+            "no node has a complete copy: restore {group} from a backup, unless the status of a node shows a preserved copy; {a}, \
+             and {b}"
+        );
+    }
+    format!("discard no copy yet: {a}, and {b}. First {}", steps.join("; or "))
 }
 
 /// What an operator does about two nodes of which one must be discarded, if one copy is known to be worse. It never discards the last
@@ -220,20 +272,9 @@ pub fn only_choice(group: &str, sides: [Side<'_>; 2]) -> Option<String> {
         [false, true] if a.copy == Completeness::Failed => return None,
         [true, false] => (a, b),
         [false, true] => (b, a),
-        [false, false] => {
-            return Some(format!(
-                "discard no copy: {}, and {}; `helio status {group}` on each node shows what to repair first",
-                a.copy.of_node(a.node),
-                b.copy.of_node(b.node)
-            ));
-        }
+        [false, false] => return Some(no_complete_copy(group, sides)),
     };
-    let (keeps, node) = (kept.node, lost.node);
-    let demote = if lost.role == Role::Primary {
-        format!("`helio demote {group}` on {node}, then ")
-    } else {
-        String::new()
-    };
+    let (keeps, node, demote) = (kept.node, lost.node, lost.demotion(group));
     Some(format!(
         "keep the copy of {keeps}, the only one that is known to be complete: {}. Discard the writes that exist only on {node}: \
          {demote}`helio resolve {group} --discard {node}` on {node}, which saves them first",
@@ -288,11 +329,49 @@ mod tests {
     }
 
     #[test]
+    fn two_copies_neither_of_which_is_complete_have_a_way_out_unless_neither_can_become_so() {
+        let incomplete = || Completeness::ALL.into_iter().filter(|copy| !copy.is_complete());
+        for (a, b) in incomplete().flat_map(|a| incomplete().map(move |b| (a, b))) {
+            for (role, repair) in [(Role::Primary, "repair it"), (Role::Secondary, "")] {
+                let side = |node, copy| Side { node, role, copy, repair };
+                let says = no_complete_copy("db", [side("paris", a), side("lyon", b)]);
+                let can = a.may_be_complete() || b.may_be_complete();
+                assert_eq!(says.starts_with("discard no copy yet: "), can, "{says}");
+                let backup = says.starts_with("no node has a complete copy: restore db from");
+                assert_eq!(backup, !can, "{says}");
+                assert!(!says.contains("--discard"), "{says}");
+                for (node, copy) in [("paris", a), ("lyon", b)] {
+                    let step = match copy {
+                        Completeness::Failed if repair.is_empty() => {
+                            format!("repair what `helio status db` on {node} shows")
+                        }
+                        Completeness::Failed => repair.into(),
+                        Completeness::Suspect => {
+                            format!("`helio member accept db/VOLUME` on {node}")
+                        }
+                        Completeness::Preserved => {
+                            format!("`helio promote db --force --restore` on {node}")
+                        }
+                        Completeness::GivenUp => format!("`helio promote db --force` on {node}"),
+                        Completeness::Unheard => format!("start the daemon of {node}"),
+                        _ => String::new(),
+                    };
+                    assert!(says.contains(&step), "{node}: {says}");
+                }
+                let demotes = role == Role::Primary && [a, b].contains(&Completeness::Suspect);
+                assert_eq!(says.contains("helio demote"), demotes, "{says}");
+                let faults = helio_units::form::faults("x failed: y", Some(&says), true);
+                assert!(faults.is_empty(), "{faults:?}: {says}");
+            }
+        }
+    }
+
+    #[test]
     fn the_advice_never_discards_the_only_complete_copy() {
         for (a, b) in Completeness::ALL.into_iter().flat_map(|a| Completeness::ALL.map(|b| (a, b)))
         {
             for role in [Role::Primary, Role::Secondary] {
-                let side = |node, copy| Side { node, role, copy };
+                let side = |node, copy| Side { node, role, copy, repair: "" };
                 let says = only_choice("db", [side("paris", a), side("lyon", b)]);
                 let text = says.as_deref().unwrap_or_default();
                 let discards = |node: &str| {
@@ -306,7 +385,8 @@ mod tests {
                 assert_eq!(discards("paris"), b.is_complete() && !may_be(a), "{a:?} {b:?}");
                 assert_eq!(discards("lyon"), a.is_complete() && !may_be(b), "{a:?} {b:?}");
                 let one = discards("paris") || discards("lyon");
-                assert_eq!(text.contains("helio demote"), role == Role::Primary && one, "{text}");
+                let demotes = role == Role::Primary && one;
+                assert!(text.starts_with("discard no") || text.contains("helio demote") == demotes);
                 let faults = helio_units::form::faults("x failed: y", says.as_deref(), true);
                 assert!(says.is_none() || faults.is_empty(), "{faults:?}: {text}");
             }

@@ -65,6 +65,17 @@ impl Group {
         }
     }
 
+    /// Whether its first process handles that signal. Before, a shell that had it ignored in the background counts for it, too.
+    #[must_use]
+    pub fn handles(&self, signal: Signal) -> bool {
+        let status =
+            std::fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap_or_default();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let mask =
+            mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default();
+        mask & 1 << (signal.as_raw() - 1) != 0
+    }
+
     /// The pipes of its output, where the command asked for pipes and nobody took them before.
     pub fn take_output(&mut self) -> (Option<ChildStdout>, Option<ChildStderr>) {
         (self.child.stdout.take(), self.child.stderr.take())

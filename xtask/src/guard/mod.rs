@@ -104,7 +104,7 @@ pub(crate) fn has_valgrind() -> Result<(), &'static str> {
 }
 
 /// The compiler and the kind of processor, as the file names them.
-fn compiler() -> Result<String, String> {
+pub(crate) fn compiler() -> Result<String, String> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let output = Command::new(rustc).arg("-V").current_dir(repo::root()).output();
     let output = output.map_err(|why| format!("cannot start rustc: {why}"))?;

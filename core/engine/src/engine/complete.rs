@@ -3,17 +3,25 @@
 
 use crate::lead::Primary;
 use crate::refusal::Refusal;
+use crate::show::fault::Fault;
 use crate::show::view::View;
 use alloc::format;
 use alloc::string::String;
-use helio_recovery::{Completeness, Delivered, Side, is_last, only_choice};
+use helio_recovery::{Completeness, Delivered, Side, is_last, no_complete_copy, only_choice};
 use helio_units::{Moment, Role};
 
 impl View<'_> {
     /// What is known of this node's own copy.
     pub(crate) fn own_copy(&self) -> Completeness {
         let preserved = self.keeper.kept().is_some_and(|(_, sound)| sound);
-        match Completeness::of(&self.hello()) {
+        let copy = match Completeness::of(&self.hello_of_record()) {
+            // To accept such a copy does not complete it.
+            Completeness::Suspect if !self.record.superblock().consistent => {
+                Completeness::Inconsistent
+            }
+            copy => copy,
+        };
+        match copy {
             Completeness::Inconsistent if preserved => Completeness::Preserved,
             copy => copy.unless_failed(self.has_failed()),
         }
@@ -90,15 +98,48 @@ impl View<'_> {
     /// What an operator does about two nodes of which one must be discarded, unless both copies are complete.
     #[must_use]
     pub fn only_choice(&self) -> Option<String> {
-        let config = self.turn.config();
+        self.of_both(only_choice)
+    }
+
+    /// What an operator does about two copies neither of which is known to be complete.
+    #[must_use]
+    pub fn no_complete_copy(&self) -> String {
+        self.of_both(no_complete_copy)
+    }
+
+    /// The same, if a preserved copy on this sound node is a way out for two secondaries: the peer does not know of it, and what it reports
+    /// does not name it.
+    #[must_use]
+    pub fn preserved_choice(&self) -> Option<String> {
+        let idle = self.peer.session().peer().is_some_and(|peer| !peer.serving);
+        let is_way_out = idle
+            && !self.has_failed()
+            && self.own_copy() == Completeness::Preserved
+            && !self.peer_copy().is_complete();
+        is_way_out.then(|| self.no_complete_copy())
+    }
+
+    /// What is said of both copies, by what this node knows of them.
+    fn of_both<T>(&self, says: impl FnOnce(&str, [Side<'_>; 2]) -> T) -> T {
+        let (config, session) = (self.turn.config(), self.peer.session());
+        let copy = self.own_copy();
+        let fault = match copy {
+            Completeness::Failed => self.fault().unwrap_or_default(),
+            _ => Fault::default(),
+        };
         let here = Side {
             node: &config.node,
             role: if self.standing.leads() { Role::Primary } else { Role::Secondary },
-            copy: self.own_copy(),
+            copy,
+            repair: &fault.hint,
         };
-        let role = self.peer.session().role().unwrap_or(Role::Secondary);
-        let there = Side { node: &config.peer, role, copy: self.peer_copy() };
-        only_choice(&config.group, [here, there])
+        let there = Side {
+            node: &config.peer,
+            role: session.role().unwrap_or(Role::Secondary),
+            copy: self.peer_copy(),
+            repair: session.report().map_or("", |report| &report.hint),
+        };
+        says(&config.group, [here, there])
     }
 
     /// Since when the peer waits for what this node says in its next hello: then either node connects, whichever it is otherwise.

@@ -27,6 +27,7 @@ use alloc::string::String;
 use core::time::Duration;
 use helio_format::copying::Copying;
 use helio_format::message::{COUNTED_BELOW, Hello, Message, Parting, Ping};
+use helio_format::report::Report;
 use helio_plant::{Plant, planted};
 use helio_stack::Shortage;
 use helio_units::{Bytes, Sequence};
@@ -288,6 +289,11 @@ impl View<'_> {
 
     /// What this node tells of itself now.
     pub(crate) fn hello(&self) -> Hello {
+        Hello { report: self.report(self.state()), ..self.hello_of_record() }
+    }
+
+    /// The same without what a report says, in whose texts it counts.
+    pub(crate) fn hello_of_record(&self) -> Hello {
         let b = self.record.superblock();
         let config = self.turn.config();
         let streaming = self.standing.streaming();
@@ -334,7 +340,7 @@ impl View<'_> {
             remembers: self.record.keeping().ages().heard(),
             sizes: config.volumes.iter().map(|v| v.0).collect(),
             blocks: self.local.blocks().told(),
-            report: self.report(self.state()),
+            report: Report::default(),
         }
     }
 

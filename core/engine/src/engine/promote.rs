@@ -13,7 +13,7 @@ use alloc::format;
 use alloc::string::String;
 use helio_format::message::{Hello, Message, Parting};
 use helio_recovery::meaning;
-use helio_recovery::{self as recovery, Decision, Facts, Verdict};
+use helio_recovery::{self as recovery, Completeness, Decision, Facts, Verdict};
 use helio_units::{Generation, Sequence};
 
 impl Engine {
@@ -289,6 +289,10 @@ impl View<'_> {
     fn hint_for_refused(&self, related: bool) -> String {
         let (peer, group) = (&self.turn.config().peer, &self.turn.config().group);
         if self.record.superblock().discarded {
+            // A new node's data is what the operator chose, as that of a complete one.
+            if !matches!(self.peer_copy(), Completeness::Complete | Completeness::Never) {
+                return self.no_complete_copy();
+            }
             return format!(
                 "`helio promote {group}` on {peer}, which copies to this node: an operator discarded the copy here"
             );
@@ -296,7 +300,7 @@ impl View<'_> {
         // Force would begin with a copy that never was one.
         if self.record.superblock().lineage.generation == Generation::NONE {
             if self.peer.session().peer().is_some_and(|peer| !peer.consistent) {
-                return Refusal::no_complete_copy(group, peer);
+                return self.no_complete_copy();
             }
             return format!(
                 "this node has no copy yet: `helio promote {group}` on {peer}, which copies to it"
@@ -318,9 +322,14 @@ impl View<'_> {
             );
         }
         if other.suspect {
+            // What was asked for was that: an inconsistent copy is not promoted without it.
+            let discards = match self.record.superblock().consistent {
+                true => format!("`helio promote {group} --force` here"),
+                false => format!("`helio promote {group} --force --restore` here"),
+            };
             return format!(
                 "the copy of {peer} is suspect since a flush failed. To use it, `helio status {group}` on {peer} shows how to \
-                 accept it; to discard the writes that only {peer} has, `helio promote {group} --force` here"
+                 accept it; to discard the writes that only {peer} has, {discards}"
             );
         }
         format!(
@@ -347,7 +356,7 @@ impl View<'_> {
                     image.lineage.generation, image.head
                 ),
                 _ if self.peer.session().peer().is_some() && !self.peer_can_complete() => {
-                    Refusal::no_complete_copy(group, peer)
+                    self.no_complete_copy()
                 }
                 _ => self.neither_has_everything().unwrap_or_else(|| {
                     if self.standing.is(Following::Returning) || self.peer_has_everything() {

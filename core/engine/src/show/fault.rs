@@ -10,6 +10,7 @@ use crate::show::view::View;
 use alloc::format;
 use alloc::string::String;
 use helio_format::lineage::Lineage;
+use helio_recovery::Completeness;
 use helio_stack::StoreFault;
 use helio_units::{Generation, MemberState, Role, VolumeIndex};
 
@@ -229,8 +230,11 @@ impl<'a> View<'a> {
             )
         } else if self.peer_role() == Some(Role::Secondary) && !self.record.superblock().consistent
         {
-            self.neither_has_everything().unwrap_or_else(|| {
-                format!("`helio promote {group}` on {peer}, from which the volume is then rebuilt")
+            self.neither_has_everything().unwrap_or_else(|| match self.peer_copy() {
+                Completeness::Inconsistent => self.no_complete_copy(),
+                _ => format!(
+                    "`helio promote {group}` on {peer}, from which the volume is then rebuilt"
+                ),
             })
         } else if self.peer_role() == Some(Role::Secondary) {
             format!(

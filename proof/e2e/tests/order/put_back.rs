@@ -366,7 +366,7 @@ fn a_copy_that_was_made_while_the_daemon_ran_is_older_once_it_has_stopped() {
     daemon.kill9();
     let log = fs::read_to_string(pair.state("lyon").with_extension("log")).unwrap_or_default();
     assert!(log.contains("is older than the metadata"), "{log}");
-    // The last way out that the log names: what it lacks is at the peer.
+    // The last way out that the log names: the peer has the writes that are missing in it.
     pair.helio("lyon", &["metadata", "accept", "db", "--yes"]).expect_success();
     pair.start("lyon");
     wait_level(&pair, "paris");

@@ -237,6 +237,7 @@ fn an_export_that_was_killed_continues() {
     assert!(refused.expect_failure().contains(" is not complete\n  hint: "));
     // However little is left, it takes longer than a loaded machine may take to interrupt it.
     let mut process = export_slowly(&pair, &dir, "64KiB/s");
+    eventually(PATIENCE, "its handler", || process.handles(Signal::INT).then_some(()));
     process.signal(Signal::INT);
     assert!(!process.wait_end(PATIENCE, "the export").success(), "it is not complete");
     assert_ne!(export(&pair, "paris", "one", &dir).0, "32 MiB", "what was durable stays");

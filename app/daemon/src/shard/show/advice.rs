@@ -2,7 +2,6 @@
 //! What an operator does next about a group of two nodes, if nothing failed, refused or waits. One table: the first row whose facts
 //! hold. Each text must be true for all that its facts leave open: without a connection, the peer may have been promoted since.
 
-use helio_engine::Refusal;
 use helio_units::{Role, State};
 
 /// The connection to the peer.
@@ -77,258 +76,211 @@ impl Facts {
     }
 }
 
-/// What a row says. `{group}`, `{node}`, `{peer}` and `{change}` stand for names, and for the change of role.
-#[derive(Clone, Copy)]
-enum Says {
-    Text(&'static str),
-    NoCompleteCopy,
+/// What is put in place of these words in what a row says.
+pub(super) struct Words<'a> {
+    pub(super) group: &'a str,
+    pub(super) node: &'a str,
+    pub(super) peer: &'a str,
+    /// The change of role that is in progress.
+    pub(super) change: &'a str,
+    /// What an operator does about two copies neither of which is known to be complete.
+    pub(super) copies: &'a str,
 }
-use Says::{NoCompleteCopy, Text};
 
 /// Label, what must hold, and what is said.
-type Row = (&'static str, fn(&Facts) -> bool, Says);
+type Row = (&'static str, fn(&Facts) -> bool, &'static str);
 
-const ROWS: [Row; 45] = [
-    ("changing", |f| f.changing, Text("nothing; {node} is {change}")),
+const ROWS: [Row; 44] = [
+    ("changing", |f| f.changing, "nothing; {node} is {change}"),
     // A primary, connected.
     (
         "ships",
         |f| f.leads() && f.ships,
-        Text("when the shipped disk is in place on {peer}: `helio seed end {group}`"),
+        "when the shipped disk is in place on {peer}: `helio seed end {group}`",
     ),
     (
         "differs",
         |f| f.leads() && f.connected() && f.is(State::Replicating) && f.differs,
-        Text(
-            "`helio resync {group}` copies the differences to {peer}; `helio verify start {group} --repair` looks for more",
-        ),
+        "`helio resync {group}` copies the differences to {peer}; `helio verify start {group} --repair` looks for more",
     ),
     // A verify waits in that mode.
     (
         "differs-periodic",
         |f| f.leads() && f.connected() && f.is(State::Periodic) && f.differs,
-        Text("`helio resync {group}` copies the differences to {peer}"),
+        "`helio resync {group}` copies the differences to {peer}",
     ),
     (
         "replicates",
         |f| f.leads() && f.connected() && (f.is(State::Replicating) || f.is(State::Periodic)),
-        Text("nothing"),
+        "nothing",
     ),
     (
         "catches-up",
         |f| f.leads() && f.connected() && (f.is(State::CatchingUp) || f.is(State::Queuing)),
-        Text("nothing; the group is in sync when the queue is sent"),
+        "nothing; the group is in sync when the queue is sent",
     ),
     (
         "resyncs",
         |f| f.leads() && f.connected() && f.is(State::Syncing),
-        Text("nothing; the group is in sync when the resync ends"),
+        "nothing; the group is in sync when the resync ends",
     ),
     (
         "needs-room",
         |f| f.leads() && f.connected() && f.is(State::NeedsRoom),
-        Text(
-            "free space for before-images on {peer}, then `helio resync {group}`; or `helio resync {group} \
+        "free space for before-images on {peer}, then `helio resync {group}`; or `helio resync {group} \
              --give-up-safe-copy`",
-        ),
     ),
-    (
-        "paused",
-        |f| f.leads() && f.connected() && f.paused,
-        Text("`helio resume {group}` ends the pause"),
-    ),
-    (
-        "resync",
-        |f| f.leads() && f.connected(),
-        Text("`helio resync {group}` copies the dirty regions"),
-    ),
+    ("paused", |f| f.leads() && f.connected() && f.paused, "`helio resume {group}` ends the pause"),
+    ("resync", |f| f.leads() && f.connected(), "`helio resync {group}` copies the dirty regions"),
     // A primary without its peer. What the peer did since is unknown.
     (
         "rival",
         |f| f.leads() && f.peer == Some(Role::Primary),
-        Text(
-            "make sure that {peer} serves no clients; it is resynced, or refused, when it returns",
-        ),
+        "make sure that {peer} serves no clients; it is resynced, or refused, when it returns",
     ),
     (
         "needs-room-and-peer",
         |f| f.leads() && f.is(State::NeedsRoom),
-        Text(
-            "connect {peer} and free space for before-images there, then `helio resync {group}`; or, when it is connected, \
+        "connect {peer} and free space for before-images there, then `helio resync {group}`; or, when it is connected, \
              `helio resync {group} --give-up-safe-copy`",
-        ),
     ),
-    ("paused-alone", |f| f.leads() && f.paused, Text("`helio resume {group}` ends the pause")),
+    ("paused-alone", |f| f.leads() && f.paused, "`helio resume {group}` ends the pause"),
     (
         "queues",
         |f| f.leads() && f.is(State::Queuing),
-        Text(
-            "wait for or restore the link; queued writes are then sent, unless {peer} was promoted",
-        ),
+        "wait for or restore the link; queued writes are then sent, unless {peer} was promoted",
     ),
     (
         "alone",
         |f| f.leads() && f.autosync,
-        Text("wait for or restore the link; a resync then starts, unless {peer} was promoted"),
+        "wait for or restore the link; a resync then starts, unless {peer} was promoted",
     ),
-    (
-        "alone-by-hand",
-        Facts::leads,
-        Text("restore the link to {peer}, then `helio resync {group}`"),
-    ),
+    ("alone-by-hand", Facts::leads, "restore the link to {peer}, then `helio resync {group}`"),
     // The secondary of a connected primary.
     (
         "ships-here",
         |f| f.follows() && f.ships,
-        Text("when the shipped disk is in place on {node}: `helio seed end {group}` on {peer}"),
+        "when the shipped disk is in place on {node}: `helio seed end {group}` on {peer}",
     ),
     (
         "needs-room-here",
         |f| f.follows() && f.is(State::NeedsRoom),
-        Text(
-            "enlarge the file system of the before-images or `safe-copy` on {node}, then `helio resync {group}` on {peer}",
-        ),
+        "enlarge the file system of the before-images or `safe-copy` on {node}, then `helio resync {group}` on {peer}",
     ),
     (
         "needs-sync",
         |f| f.follows() && f.is(State::NeedsSync),
-        Text("nothing; {peer} completes the resync"),
+        "nothing; {peer} completes the resync",
     ),
-    ("follows-soon", |f| f.follows() && !f.reported, Text("nothing; {peer} has just connected")),
+    ("follows-soon", |f| f.follows() && !f.reported, "nothing; {peer} has just connected"),
     (
         "follows-paused",
         |f| f.follows() && f.is(State::Logging) && f.paused,
-        Text("`helio resume {group}` on {peer} ends the pause"),
+        "`helio resume {group}` on {peer} ends the pause",
     ),
     (
         "follows-not",
         |f| f.follows() && f.is(State::Logging),
-        Text("`helio resync {group}` on {peer} copies the dirty regions"),
+        "`helio resync {group}` on {peer} copies the dirty regions",
     ),
     (
         "follows-differs",
         |f| f.follows() && f.differs,
-        Text("`helio resync {group}` on {peer} copies the differences to {node}"),
+        "`helio resync {group}` on {peer} copies the differences to {node}",
     ),
-    ("follows", Facts::follows, Text("nothing")),
+    ("follows", Facts::follows, "nothing"),
     // Two connected secondaries.
     (
         "complete-there",
         |f| f.idle() && f.is(State::NeedsSync) && f.peer_complete,
-        Text("`helio promote {group}` on {peer}, which then completes the resync"),
+        "`helio promote {group}` on {peer}, which then completes the resync",
     ),
-    (
-        "preserved-here",
-        |f| f.idle() && f.is(State::NeedsSync) && f.preserved,
-        Text(
-            "no node has a complete copy: `helio promote {group} --force --restore` on {node} restores the copy that is preserved there",
-        ),
-    ),
-    ("complete-nowhere", |f| f.idle() && !f.new && f.is(State::NeedsSync), NoCompleteCopy),
-    ("returns", |f| f.idle() && f.returning, Text("nothing; {node} waits for a report of {peer}")),
-    ("new-here-nowhere", |f| f.idle() && f.new && !f.peer_complete, NoCompleteCopy),
+    ("complete-nowhere", |f| f.idle() && !f.new && f.is(State::NeedsSync), "{copies}"),
+    ("returns", |f| f.idle() && f.returning, "nothing; {node} waits for a report of {peer}"),
+    ("new-here-nowhere", |f| f.idle() && f.new && !f.peer_complete, "{copies}"),
     (
         "new-pair",
         |f| f.idle() && f.new && f.peer_new,
-        Text(
-            "`helio promote {group}` on the node that should be primary; it overwrites the data of the other one",
-        ),
+        "`helio promote {group}` on the node that should be primary; it overwrites the data of the other one",
     ),
     (
         "new-here",
         |f| f.idle() && f.new,
-        Text("`helio promote {group}` on {peer}, which then copies to {node}"),
+        "`helio promote {group}` on {peer}, which then copies to {node}",
     ),
-    (
-        "ahead",
-        |f| f.idle() && f.ahead,
-        Text("`helio promote {group}` on {node}; do not promote {peer}"),
-    ),
+    ("ahead", |f| f.idle() && f.ahead, "`helio promote {group}` on {node}; do not promote {peer}"),
     (
         "peer-ahead",
         |f| f.idle() && f.peer_ahead,
-        Text("`helio promote {group}` on {peer}; do not promote {node}"),
+        "`helio promote {group}` on {peer}; do not promote {node}",
     ),
     (
         "complete-here",
         |f| f.idle() && !f.peer_complete,
-        Text("`helio promote {group}` on {node}, which then copies to {peer}"),
+        "`helio promote {group}` on {node}, which then copies to {peer}",
     ),
-    ("no-primary", Facts::idle, Text("`helio promote {group}` on the node that should be primary")),
+    ("no-primary", Facts::idle, "`helio promote {group}` on the node that should be primary"),
     // A secondary without its peer.
     // A lease ends soon after the time in which a peer that runs connects.
     (
         "lease",
         |f| f.lease,
-        Text("`helio promote {group}` while the lease is held; otherwise restore the link"),
+        "`helio promote {group}` while the lease is held; otherwise restore the link",
     ),
-    ("expected", |f| f.contact == Contact::Expected, Text("wait: {peer} is expected to connect")),
+    ("expected", |f| f.contact == Contact::Expected, "wait: {peer} is expected to connect"),
     (
         "inconsistent",
         |f| f.is(State::NeedsSync) && f.preserved,
-        Text(
-            "if {peer} is surely down: `helio promote {group} --force --restore`; otherwise connect it, and it completes the \
+        "if {peer} is surely down: `helio promote {group} --force --restore`; otherwise connect it, and it completes the \
              resync",
-        ),
     ),
     (
         "inconsistent-without-copy",
         |f| f.is(State::NeedsSync) && !f.new,
-        Text(
-            "connect {peer}: the copy on {node} is inconsistent until {peer} completes the resync",
-        ),
+        "connect {peer}: the copy on {node} is inconsistent until {peer} completes the resync",
     ),
     (
         "ahead-alone",
         |f| f.ahead,
-        Text(
-            "restore the link, then `helio promote {group}` on {node}; if {peer} is surely down and was not promoted: \
+        "restore the link, then `helio promote {group}` on {node}; if {peer} is surely down and was not promoted: \
              `helio promote {group} --force`",
-        ),
     ),
     (
         "peer-ahead-away",
         |f| f.peer_ahead,
-        Text(
-            "restore the link, then `helio promote {group}` on {peer}, which has the last writes; if {peer} is lost: \
+        "restore the link, then `helio promote {group}` on {peer}, which has the last writes; if {peer} is lost: \
              `helio promote {group} --force`, without them",
-        ),
     ),
     (
         "returns-alone",
         |f| f.returning,
-        Text(
-            "restore the link: {node} is then primary again, unless {peer} was promoted; if {peer} is surely down and was \
+        "restore the link: {node} is then primary again, unless {peer} was promoted; if {peer} is surely down and was \
              not promoted: `helio promote {group} --force`",
-        ),
     ),
-    ("new-alone", |f| f.new, Text("start the daemon of {peer}, or restore the link")),
+    ("new-alone", |f| f.new, "start the daemon of {peer}, or restore the link"),
     (
         "no-report",
         |f| f.peer.is_none(),
-        Text(
-            "start the daemon of {peer}, or restore the link; if {peer} is surely down: `helio promote {group} --force`",
-        ),
+        "start the daemon of {peer}, or restore the link; if {peer} is surely down: `helio promote {group} --force`",
     ),
     (
         "lost",
         |_| true,
-        Text(
-            "if {peer} is surely down: `helio promote {group} --force`; otherwise restore the link",
-        ),
+        "if {peer} is surely down: `helio promote {group} --force`; otherwise restore the link",
     ),
 ];
 
 /// The advice for these facts.
-pub(super) fn of(facts: &Facts, (group, node, peer): (&str, &str, &str), change: &str) -> String {
-    match row(facts).2 {
-        NoCompleteCopy => Refusal::no_complete_copy(group, peer),
-        Text(text) => text
-            .replace("{group}", group)
-            .replace("{node}", node)
-            .replace("{peer}", peer)
-            .replace("{change}", change),
-    }
+pub(super) fn of(facts: &Facts, words: &Words<'_>) -> String {
+    let &Words { group, node, peer, change, copies } = words;
+    let all = [
+        ("{group}", group),
+        ("{node}", node),
+        ("{peer}", peer),
+        ("{change}", change),
+        ("{copies}", copies),
+    ];
+    all.into_iter().fold(row(facts).2.into(), |text, (word, meaning)| text.replace(word, meaning))
 }
 
 fn row(facts: &Facts) -> &'static Row {
@@ -405,18 +357,14 @@ mod tests {
     fn every_combination_of_facts_has_an_advice_that_is_true_for_it_and_no_row_is_idle() {
         let mut found = BTreeSet::new();
         for facts in all() {
-            let (label, _, says) = row(&facts);
+            let (label, _, text) = row(&facts);
             if !found.insert((*label, facts.role == Role::Primary, facts.contact as u8)) {
                 continue;
             }
-            let text = if let Text(text) = says { text } else { "" };
             let has = |words: &str| text.contains(words);
             let (missing, leads) = (facts.contact == Contact::Missing, facts.leads());
-            // Force is for a peer that had the time to connect, and for two nodes without a complete copy.
-            assert!(
-                !has("--force") || (missing && !leads) || *label == "preserved-here",
-                "{label}"
-            );
+            // Force is for a peer that had the time to connect.
+            assert!(!has("--force") || (missing && !leads), "{label}");
             assert!(!has("surely down") || missing, "{label}");
             // What happens when the link is back depends on what the peer did.
             let promises = has(" are then sent") || has(" then starts");
@@ -454,7 +402,8 @@ mod tests {
     };
 
     fn says(facts: Facts) -> String {
-        of(&facts, ("db", "paris", "lyon"), "handing over")
+        let (group, node, peer) = ("db", "paris", "lyon");
+        of(&facts, &Words { group, node, peer, change: "handing over", copies: "" })
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use crate::shard::clock::Clock;
 use crate::shard::group::Group;
 use crate::shard::route::CONNECTS_WITHIN;
-use crate::shard::show::advice::{self, Contact, Facts};
+use crate::shard::show::advice::{self, Contact, Facts, Words};
 use crate::shard::show::{one_node, reason, seeding, unresolved, verify};
 use helio_api::VerdictStatus;
 use helio_engine::{Fault, LinkState, Status};
@@ -151,13 +151,18 @@ pub(super) fn next(status: &Status, group: &Group, clock: &Clock) -> String {
     if let (true, Some(name)) = (open, unresolved(status, group)) {
         return name.hint.clone();
     }
-    if let Some(hint) = &status.link.hint {
-        return hint.clone();
+    if let Some(choice) = group.engine.view().preserved_choice() {
+        return choice;
     }
     // A repair without an operator may need something else first: the end of a pause, a primary, a resync.
     let repair = fault(status, group).map(|(_, fault)| fault.hint.clone());
-    if let Some(hint) = repair.as_ref().filter(|hint| !Fault::needs_nothing(hint)) {
-        return hint.clone();
+    let repairs = repair.as_ref().filter(|hint| !Fault::needs_nothing(hint));
+    match (repairs, &status.link.hint) {
+        (Some(repair), Some(link)) if status.verdict == Verdict::DiskFailed => {
+            return format!("{repair}. Then {link}");
+        }
+        (_, Some(hint)) | (Some(hint), None) => return hint.clone(),
+        (None, None) => {}
     }
     let connected = status.link.state == LinkState::Connected;
     if status.verdict == Verdict::SplitBrain {
@@ -174,8 +179,9 @@ pub(super) fn next(status: &Status, group: &Group, clock: &Clock) -> String {
         return hint;
     }
     let change = status.changing.unwrap_or_default();
-    let names = (name.as_str(), group.config.node.as_str(), peer.as_str());
-    let next = advice::of(&facts(status, group, clock), names, change);
+    let copies = group.engine.view().no_complete_copy();
+    let words = Words { group: name, node: &group.config.node, peer, change, copies: &copies };
+    let next = advice::of(&facts(status, group, clock), &words);
     if Fault::needs_nothing(&next) { repair.unwrap_or(next) } else { next }
 }
 

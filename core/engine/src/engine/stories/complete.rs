@@ -189,3 +189,38 @@ fn the_advice_for_two_that_diverged_offers_no_discard_of_the_only_complete_copy(
         assert_eq!(desk.engine.view().only_choice().is_some(), !consistent);
     }
 }
+
+#[test]
+fn two_that_diverged_and_have_no_complete_copy_are_told_what_to_repair_first() {
+    let report = Report { hint: "repair the disk on lyon".into(), ..failed() };
+    let mut desk = paris(false);
+    desk.meet(Hello { report, ..rival() });
+    let told = desk.engine.view().status(desk.now).link.hint.expect("lyon refuses paris");
+    let shown = desk.engine.view().only_choice().expect("there is one");
+    for hint in [told, shown] {
+        assert!(hint.ends_with(". First repair the disk on lyon"), "{hint}");
+    }
+}
+
+#[test]
+fn a_suspect_copy_that_is_inconsistent_is_not_accepted_for_a_complete_one() {
+    for (consistent, peer_consistent) in [(true, false), (false, false), (false, true)] {
+        let new = Superblock::new("db", "paris", [SIZE.0].into());
+        let lineage = generation(1);
+        let record = Superblock { lineage, consistent, suspect: 1, ..new };
+        let mut desk = Desk::new(config());
+        desk.engine = Engine::new(config(), durable(record), 1, 1, Moment::ZERO);
+        desk.meet(Hello { consistent: peer_consistent, ..hello(lineage, true) });
+        let view = desk.engine.view();
+        let hint = view.fault().expect("a flush failed").hint;
+        let accepts = view.no_complete_copy().contains("`helio member accept db/VOLUME` on paris");
+        assert_eq!(accepts, consistent, "{}", view.no_complete_copy());
+        let nowhere = hint.starts_with("no node has a complete copy: restore db from a backup");
+        assert_eq!(nowhere, !consistent && !peer_consistent, "{hint}");
+        assert_eq!(
+            hint.contains("`helio promote db` on lyon"),
+            consistent || peer_consistent,
+            "{hint}"
+        );
+    }
+}
