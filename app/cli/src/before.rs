@@ -97,7 +97,7 @@ pub(crate) fn inspect(path: &Path, as_json: bool) -> Result<ExitCode> {
             let inconsistent = if image.consistent { "" } else { ", inconsistent" };
             let owner = match owner {
                 CopyOwner::Resync => String::from("the safe copy"),
-                CopyOwner::Operator(name) => name.to_string(),
+                CopyOwner::Operator(name, _) => name.to_string(),
             };
             writeln!(text, "  copy {number:<5} {owner}{inconsistent}{coming}")?;
             writeln!(
@@ -119,7 +119,7 @@ fn as_value(copy: &KeptCopy) -> serde_json::Value {
         "number": copy.number.0,
         "name": match &copy.owner {
             CopyOwner::Resync => None,
-            CopyOwner::Operator(name) => Some(name.as_str()),
+            CopyOwner::Operator(name, _) => Some(name.as_str()),
         },
         "required": copy.class == CopyClass::Required,
         "held": copy.stage == CopyStage::Held,

@@ -7,9 +7,8 @@ use crate::client::Client;
 use crate::typed;
 use crate::verbs::{REFUSED, print};
 use anyhow::Result;
-use helio_api::{Status, VolumeStatus, paths};
-use helio_daemon::check::{Finding, Verdict, Wish, check};
-use helio_units::Bytes;
+use helio_api::{Connection, GroupStatus, Status, paths};
+use helio_daemon::check::{Finding, RefusedPeer, Served, Verdict, Wish, check};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -27,16 +26,23 @@ pub(crate) fn run(at: &At, wish: Check) -> Result<ExitCode> {
     Ok(if fails { ExitCode::from(REFUSED) } else { ExitCode::SUCCESS })
 }
 
-/// The groups that the daemon of that very node serves, with their volumes and sizes, if it answers in that state directory.
-fn served(at: &At, wish: &Check) -> Option<BTreeMap<String, BTreeMap<String, Bytes>>> {
+/// The groups that the daemon of that very node serves, if it answers in that state directory.
+fn served(at: &At, wish: &Check) -> Option<BTreeMap<String, Served>> {
     let timeout = at.timeout.or(Some(ANSWER_WITHIN));
     let at = At { state: at.state.clone(), remote: None, timeout };
     let status: Status = Client::new(&at).ok()?.get(paths::STATUS).ok()?;
-    let sizes = |volumes: Vec<VolumeStatus>| {
-        volumes.into_iter().map(|volume| (volume.name, volume.size_bytes)).collect()
-    };
-    let groups = status.groups.into_iter().map(|group| (group.name, sizes(group.volumes)));
+    let groups = status.groups.into_iter().map(|group| (group.name.clone(), of(group)));
     (status.node == wish.node).then(|| groups.collect())
+}
+
+/// What the check is to know of a group that is served.
+fn of(group: GroupStatus) -> Served {
+    let refused = group.peer.filter(|peer| peer.connection == Connection::Refused);
+    let refused =
+        refused.map(|peer| RefusedPeer { name: peer.name, why: peer.reason, hint: group.next });
+    let volumes =
+        group.volumes.into_iter().map(|volume| (volume.name, volume.size_bytes)).collect();
+    Served { volumes, refused }
 }
 
 fn in_words(finding: &Finding) -> String {

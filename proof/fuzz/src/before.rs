@@ -8,7 +8,7 @@
 
 use crate::pieces::byte;
 use helio_format::before::{
-    AREA_PAGES, COPIES_MOST, CopyClass, CopyNumber, CopyOwner, CopyStage, CopyView, Header,
+    AREA_PAGES, COPIES_MOST, CopyClass, CopyId, CopyNumber, CopyOwner, CopyStage, CopyView, Header,
     KeptCopy, KeptImage, PAGE_BYTES, Page, Record, Slot, fingerprint, first,
 };
 use helio_ledger::{BeforeFound, BeforeRecord, BeforeStore, BeforeWrite};
@@ -272,7 +272,7 @@ fn copy(number: CopyNumber) -> KeptCopy {
     let name = CopyName::new("daily").expect("a name");
     let owner = match class {
         CopyClass::Required => CopyOwner::Resync,
-        CopyClass::Expendable => CopyOwner::Operator(name),
+        CopyClass::Expendable => CopyOwner::Operator(name, CopyId::of(7)),
     };
     KeptCopy { number, class, stage: CopyStage::Held, owner, image }
 }

@@ -6,6 +6,7 @@
 
 use crate::pieces::{Cuts, byte};
 use helio_driver::Pool;
+use helio_format::before::CopyId;
 use helio_format::disks::Disk;
 use helio_format::frame::{self, HEADER_BYTES};
 use helio_format::lineage::Lineage;
@@ -175,7 +176,7 @@ fn hello(lineage: Lineage) -> Message {
 
 /// One message of every kind.
 pub(crate) fn messages() -> Vec<Message> {
-    let name = CopyName::new("daily").expect("a name");
+    let (name, id) = (CopyName::new("daily").expect("a name"), CopyId::of(7));
     let generation = Generation { number: 3, tag: 0xfeed };
     let lineage = Lineage::default()
         .fork(Generation { number: 2, tag: 0xbeef }, Sequence(0))
@@ -220,9 +221,9 @@ pub(crate) fn messages() -> Vec<Message> {
         Message::Goodbye { parting: Parting::Stopping, text: "the daemon stops".into() },
         Message::PromoteRequest { generation, durable: Sequence(40) },
         Message::PromoteReply { granted: false, text: "this node is primary".into() },
-        Message::Snapshot(Snapshot { at: Sequence(41), act: SnapshotAct::Create(name) }),
-        Message::Snapshot(Snapshot { at: Sequence(42), act: SnapshotAct::Delete(name) }),
-        Message::Snapshot(Snapshot { at: Sequence(43), act: SnapshotAct::Refresh(name) }),
+        Message::Snapshot(Snapshot { at: Sequence(41), act: SnapshotAct::Create(name), id }),
+        Message::Snapshot(Snapshot { at: Sequence(42), act: SnapshotAct::Delete(name), id }),
+        Message::Snapshot(Snapshot { at: Sequence(43), act: SnapshotAct::Refresh(name), id }),
         Message::Disks(vec![Disk {
             volume: VolumeIndex(1),
             mark: DiskMark::of(0xd15c),

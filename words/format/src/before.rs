@@ -51,7 +51,7 @@
 //! | 32..433 | lineage of the image: as in the superblock |
 //! | 433..497 | name: length byte, ASCII, zeros; a resync's copy has none |
 //! | 497..505 | rollback: the copy to which the volumes roll back, an older one of the list; else zero |
-//! | 505..512 | zero |
+//! | 505..512 | id of an operator's copy; a resync's copy has none |
 //!
 //! Record header, magic `HLBR`:
 //!
@@ -101,8 +101,10 @@ pub const VERSION: u16 = 2;
 const COPY_BYTES: usize = 512;
 /// Where its name lies, ...
 const NAME_AT: usize = 433;
-/// ... and to which copy the volumes roll back.
+/// ... to which copy the volumes roll back, ...
 const ROLLBACK_AT: usize = 497;
+/// ... and what tells it from others of its name.
+const ID_AT: usize = 505;
 const HEADER_MAGIC: [u8; 4] = *b"HLBI";
 const RECORD_MAGIC: [u8; 4] = *b"HLBR";
 /// Where the checksum of a header lies; the copies follow.
@@ -138,7 +140,38 @@ pub enum CopyOwner {
     /// A resync. Required: the safe copy, which holds the image that the resync overwrites. Expendable: the cut that it reads.
     Resync,
     /// An operator, who named it.
-    Operator(CopyName),
+    Operator(CopyName, CopyId),
+}
+
+/// What tells a copy from any other one that has the name: drawn when it is created, equal on both nodes, and kept by a refresh. 56 bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CopyId(u64);
+
+impl CopyId {
+    /// Bytes of one.
+    const BYTES: usize = COPY_BYTES - ID_AT;
+
+    /// That of a number that was drawn.
+    #[must_use]
+    pub const fn of(drawn: u64) -> Self {
+        Self(drawn & ((1 << (8 * Self::BYTES)) - 1))
+    }
+
+    pub(crate) fn encode(self, w: &mut Writer<'_>) {
+        w.0.extend_from_slice(&self.0.to_le_bytes()[..Self::BYTES]);
+    }
+
+    pub(crate) fn decode(r: &mut Reader<'_>) -> Result<Self, Short> {
+        let mut bytes = [0; 8];
+        bytes[..Self::BYTES].copy_from_slice(r.take(Self::BYTES)?);
+        Ok(Self(u64::from_le_bytes(bytes)))
+    }
+}
+
+impl fmt::Display for CopyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:014x}", self.0)
+    }
 }
 
 /// The number of a copy: it counts the cuts of a group on this node, from one.
@@ -300,7 +333,16 @@ impl KeptCopy {
     pub const fn name(&self) -> Option<CopyName> {
         match self.owner {
             CopyOwner::Resync => None,
-            CopyOwner::Operator(name) => Some(name),
+            CopyOwner::Operator(name, _) => Some(name),
+        }
+    }
+
+    /// What tells it from others of the name that an operator gave to it.
+    #[must_use]
+    pub const fn id(&self) -> Option<CopyId> {
+        match self.owner {
+            CopyOwner::Resync => None,
+            CopyOwner::Operator(_, id) => Some(id),
         }
     }
 
@@ -332,7 +374,7 @@ impl KeptCopy {
         [exact, wrote, alone, consistent].into_iter().for_each(|flag| w.flag(flag));
         let (owner, name) = match &self.owner {
             CopyOwner::Resync => (1, ""),
-            CopyOwner::Operator(name) => (2, name.as_str()),
+            CopyOwner::Operator(name, _) => (2, name.as_str()),
         };
         w.u8(owner);
         w.u8(0);
@@ -346,7 +388,8 @@ impl KeptCopy {
             CopyStage::Rollback(to) => to.0,
             CopyStage::Coming | CopyStage::Held => 0,
         });
-        w.0.resize(end, 0);
+        self.id().unwrap_or_default().encode(w);
+        debug_assert_eq!(w.0.len(), end);
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, Short> {
@@ -365,11 +408,7 @@ impl KeptCopy {
         let lineage = Lineage::decode(&mut r)?;
         let rest = r.0.len() - (COPY_BYTES - NAME_AT);
         zeros(&mut r, rest)?;
-        let owner = match (owner, r.name()?.as_str()) {
-            (1, "") => CopyOwner::Resync,
-            (2, name) => CopyOwner::Operator(CopyName::new(name).ok_or(Short)?),
-            _ => return Err(Short),
-        };
+        let name = r.name()?;
         let rest = r.0.len() - (COPY_BYTES - ROLLBACK_AT);
         zeros(&mut r, rest)?;
         let stage = match (stage, r.u64()?) {
@@ -378,8 +417,11 @@ impl KeptCopy {
             (3, to) if (1..number.0).contains(&to) => CopyStage::Rollback(CopyNumber(to)),
             _ => return Err(Short),
         };
-        let rest = r.0.len();
-        zeros(&mut r, rest)?;
+        let owner = match (owner, name.as_str(), CopyId::decode(&mut r)?) {
+            (1, "", CopyId(0)) => CopyOwner::Resync,
+            (2, name, id) => CopyOwner::Operator(CopyName::new(name).ok_or(Short)?, id),
+            _ => return Err(Short),
+        };
         let image = KeptImage { lineage, head, exact, wrote, alone, consistent, at };
         Ok(Self { number, class, stage, owner, image })
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::*;
+use crate::before::CopyId;
 use crate::copying::DIGESTS_MAX;
 use crate::disks::DISKS_MAX;
 use crate::lineage::ANCESTORS_MAX;
@@ -115,7 +116,11 @@ fn snapshot() -> impl Strategy<Value = Snapshot> {
         prop::sample::select(vec![SnapshotAct::Create, SnapshotAct::Delete, SnapshotAct::Refresh]);
     let name = "[a-z0-9][a-zA-Z0-9._:-]{0,62}"
         .prop_filter_map("some names are reserved", |name| CopyName::new(&name));
-    (counted(), act, name).prop_map(|(at, act, name)| Snapshot { at: Sequence(at), act: act(name) })
+    (counted(), act, name, any::<u64>()).prop_map(|(at, act, name, id)| Snapshot {
+        at: Sequence(at),
+        act: act(name),
+        id: CopyId::of(id),
+    })
 }
 
 fn disk() -> impl Strategy<Value = Disk> {

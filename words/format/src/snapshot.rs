@@ -3,10 +3,11 @@
 //!
 //! | kind | body, in order |
 //! |---|---|
-//! | 29 snapshot | sequence u64 of the item, act u8 (1 create, 2 delete, 3 refresh), name of the copy |
+//! | 29 snapshot | sequence u64 of the item, act u8 (1 create, 2 delete, 3 refresh), id of the copy (7 bytes), its name |
 //!
 //! Integers and names are as in [`crate::message`]; a name of a copy keeps to the rule of [`CopyName`].
 
+use crate::before::CopyId;
 use crate::cursor::{Reader, Short, Writer};
 use helio_units::{CopyName, Sequence};
 
@@ -15,9 +16,9 @@ use helio_units::{CopyName, Sequence};
 pub enum SnapshotAct {
     /// A copy of that name is cut: it holds every item before this one, and none behind it.
     Create(CopyName),
-    /// The copy of that name is dropped.
+    /// The copy of that name is dropped, if it has the id.
     Delete(CopyName),
-    /// As for the first. Once it is held, the copy that had the name is dropped.
+    /// As for the first. Once it is held, the copy that had the name and the id is dropped.
     Refresh(CopyName),
 }
 
@@ -38,6 +39,8 @@ pub struct Snapshot {
     pub at: Sequence,
     /// What is done there.
     pub act: SnapshotAct,
+    /// To which of the copies that had, have or will have the name.
+    pub id: CopyId,
 }
 
 impl Snapshot {
@@ -49,11 +52,12 @@ impl Snapshot {
             SnapshotAct::Refresh(name) => (3, name),
         };
         w.u8(act);
+        self.id.encode(w);
         w.name(name.as_str());
     }
 
     pub(crate) fn decode(r: &mut Reader<'_>) -> Result<Self, Short> {
-        let (at, act) = (r.sequence()?, r.u8()?);
+        let (at, act, id) = (r.sequence()?, r.u8()?, CopyId::decode(r)?);
         let name = CopyName::new(&r.name()?).ok_or(Short)?;
         let act = match act {
             1 => SnapshotAct::Create(name),
@@ -61,6 +65,6 @@ impl Snapshot {
             3 => SnapshotAct::Refresh(name),
             _ => return Err(Short),
         };
-        Ok(Self { at, act })
+        Ok(Self { at, act, id })
     }
 }

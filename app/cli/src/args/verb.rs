@@ -22,7 +22,8 @@ pub enum Verb {
     /// Check this node before its daemon starts.
     ///
     /// Checks configuration, state directory, key, addresses, members, metadata, free space, peers, clock and limits. Changes
-    /// nothing. Exits with 1 if the daemon would refuse to start or would not serve a group.
+    /// nothing. Exits with 1 if the daemon would refuse to start or would not serve a group; beside the
+    /// running daemon, also if the connection of a group is refused.
     Check(Check),
     /// Run the daemon of a node.
     ///

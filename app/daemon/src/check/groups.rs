@@ -66,7 +66,8 @@ fn member(
     wish: &Wish,
     (others, grounds): (&mut look::Others, &mut Grounds<'_>),
 ) -> Finding {
-    let served = wish.running.as_ref().and_then(|groups| groups.get(group)?.get(name)).copied();
+    let served =
+        wish.running.as_ref().and_then(|groups| groups.get(group)?.volumes.get(name)).copied();
     let name = format!("{group}/{name}");
     let what = format!("member of {name} {}", path.display());
     match look::member(&name, volume, path, others) {
@@ -113,7 +114,7 @@ fn metadata(
 ) -> Finding {
     let what = format!("metadata of {}", view.name);
     if let Some(served) = wish.running.as_ref().and_then(|groups| groups.get(view.name)) {
-        return running(what, view, served);
+        return running(what, view, &served.volumes);
     }
     let found = look::metadata(grounds.0, view, (&wish.node, groups), &wish.state).map(|bytes| {
         grounds.add(&wish.state, bytes, Bytes::ZERO);

@@ -22,7 +22,7 @@ pub enum Verdict {
     Ok,
     /// The daemon starts and serves; something else may not work.
     Warn,
-    /// The daemon refuses to start, or does not serve a group.
+    /// The daemon refuses to start, does not serve a group, or does not mirror it.
     Fail,
 }
 
@@ -87,9 +87,28 @@ pub struct Wish {
     pub config: PathBuf,
     /// The state directory.
     pub state: PathBuf,
-    /// The groups that this node's own daemon serves, if it runs there, with their volumes and sizes: what it holds is not in
-    /// the way.
-    pub running: Option<BTreeMap<String, BTreeMap<String, Bytes>>>,
+    /// The groups that this node's own daemon serves, if it runs there: what it holds is not in the way.
+    pub running: Option<BTreeMap<String, Served>>,
+}
+
+/// A group that the running daemon serves.
+#[derive(Clone, Debug, Default)]
+pub struct Served {
+    /// The sizes of its volumes.
+    pub volumes: BTreeMap<String, Bytes>,
+    /// One of the two nodes refuses the connection: as of one that reaches the same disk, or whose machine was copied.
+    pub refused: Option<RefusedPeer>,
+}
+
+/// A connection that one of two nodes refuses.
+#[derive(Clone, Debug)]
+pub struct RefusedPeer {
+    /// The peer.
+    pub name: String,
+    /// Why, as the status of the group says.
+    pub why: String,
+    /// What the status says to do next.
+    pub hint: String,
 }
 
 impl Wish {
@@ -125,8 +144,18 @@ pub fn check(wish: &Wish) -> Vec<Finding> {
     found.extend(node::addresses(host, &view, wish.running.is_some()));
     found.extend(groups::check(host, &view, wish));
     found.extend(peers::check(&view, &wish.node, own.ok().flatten().as_ref()));
+    found.extend(
+        wish.running.iter().flatten().filter_map(|(group, served)| connection(group, served)),
+    );
     found.extend(host::check(&view));
     found
+}
+
+/// What only two daemons together can know: that the running ones refuse each other.
+fn connection(group: &str, served: &Served) -> Option<Finding> {
+    let RefusedPeer { name, why, hint } = served.refused.clone()?;
+    let what = format!("connection of {group} with {name}");
+    Some(Finding { verdict: Verdict::Fail, what, why, hint: Some(hint) })
 }
 
 fn state(host: &Host, wish: &Wish) -> Finding {

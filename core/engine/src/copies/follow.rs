@@ -2,9 +2,12 @@
 //! What a secondary does about copies at an item of its primary's line.
 
 use super::{By, Copies, DELETED, Stage, Task, image, suspect};
+use crate::config::Config;
 use crate::local::Local;
 use crate::turn::Turn;
 use alloc::format;
+use alloc::string::String;
+use helio_format::before::{CopyId, KeptCopy};
 use helio_format::snapshot::SnapshotAct;
 use helio_format::superblock::Superblock;
 use helio_stack::KeptImage;
@@ -14,7 +17,7 @@ impl Copies {
     /// The next snapshot item of the line is that one; `is_due`: it is its turn. Returns whether it passes.
     pub(crate) fn follow(
         &mut self,
-        (at, act, is_due): (Sequence, SnapshotAct, bool),
+        (at, (act, id), is_due): (Sequence, (SnapshotAct, CopyId), bool),
         record: &Superblock,
         local: &mut Local,
         turn: &mut Turn,
@@ -31,11 +34,14 @@ impl Copies {
                 let refreshes = matches!(act, SnapshotAct::Refresh(_));
                 match held {
                     // Its item comes again.
-                    Some(held) if is_same(&held.image, &wanted) => return is_due,
-                    Some(_) if !refreshes => {
+                    Some(held) if is_same(&held, (&wanted, id)) => return is_due,
+                    Some(held) if !refreshes || held.id() != Some(id) => {
                         if is_due {
-                            let why = format!("this node has another snapshot {name} already");
-                            self.miss(name, why, turn);
+                            let why = format!(
+                                "this node has another snapshot {name} already, which stays: {}",
+                                told(&held)
+                            );
+                            self.miss((name, id), why, turn);
                         }
                         return is_due;
                     }
@@ -45,7 +51,7 @@ impl Copies {
                             let why = format!(
                                 "the volumes of this node were not consistent; snapshot {name} from before was not replaced"
                             );
-                            self.miss(name, why, turn);
+                            self.miss((name, id), why, turn);
                         }
                         return is_due;
                     }
@@ -53,10 +59,11 @@ impl Copies {
                 }
                 if let Some(why) = suspect(local, turn) {
                     self.failed_at = Some(at).filter(|_| !is_due);
-                    self.miss(name, why, turn);
+                    self.miss((name, id), why, turn);
                     return is_due;
                 }
-                self.begin_cut(name, By::Item(at), held.map(|held| held.number), local, turn);
+                let replaces = held.map(|held| held.number);
+                self.begin_cut((name, id), By::Item(at), replaces, local, turn);
                 false
             }
             (
@@ -65,18 +72,31 @@ impl Copies {
             ) if item == at && is_due => self.quiet(Some(at), record, local, turn),
             (SnapshotAct::Create(_) | SnapshotAct::Refresh(_), _) => false,
             (SnapshotAct::Delete(name), Task::Idle) if is_due => {
-                self.drop_named(&name, local, turn);
+                self.drop_named((&name, id), local, turn);
                 true
             }
             (SnapshotAct::Delete(_), _) => false,
         }
     }
 
-    /// The primary's operator does not want the copy of that name any more.
-    fn drop_named(&mut self, name: &CopyName, local: &mut Local, turn: &mut Turn) {
-        self.missing.retain(|missing| missing.name != *name);
-        if let Some(held) = local.copy_named(name) {
-            self.begin_drop((*name, held.number, DELETED), By::Abandoned, local, turn);
+    /// The primary's operator does not want that copy any more. Another one of its name stays: what made it another is not known here, as
+    /// that it was created on this node alone.
+    fn drop_named(&mut self, (name, id): (&CopyName, CopyId), local: &mut Local, turn: &mut Turn) {
+        self.missing.retain(|missing| missing.name != *name || missing.id != id);
+        match local.copy_named(name) {
+            Some(held) if held.id() == Some(id) => {
+                self.begin_drop((*name, held.number, DELETED), By::Abandoned, local, turn);
+            }
+            Some(held) => {
+                let Config { group, peer, .. } = turn.config();
+                let text = format!(
+                    "{peer} deleted its snapshot {name} of {group}. This node has another one of this name, which stays: {}; \
+                     `helio snapshot delete {group}@{name} --here` deletes it",
+                    told(&held)
+                );
+                turn.warn(text);
+            }
+            None => {}
         }
     }
 
@@ -131,7 +151,16 @@ impl Copies {
     }
 }
 
-/// Whether both are what the volumes held at one item of one line.
-fn is_same(one: &KeptImage, other: &KeptImage) -> bool {
-    one.lineage.generation == other.lineage.generation && one.head == other.head
+/// Whether that copy has the id, and is what the volumes held at the same item of one line.
+fn is_same(held: &KeptCopy, (wanted, id): (&KeptImage, CopyId)) -> bool {
+    let KeptImage { lineage, head, .. } = held.image;
+    held.id() == Some(id) && lineage.generation == wanted.lineage.generation && head == wanted.head
+}
+
+/// What tells people which copy it is.
+fn told(held: &KeptCopy) -> String {
+    format!(
+        "it was created at {} (generation {}, position {})",
+        held.image.at, held.image.lineage.generation, held.image.head
+    )
 }

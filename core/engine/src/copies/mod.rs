@@ -27,7 +27,7 @@ use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::String;
 use core::mem;
-use helio_format::before::{CopyClass, CopyOwner, CopyStage, EXPENDABLE_MOST};
+use helio_format::before::{CopyClass, CopyId, CopyOwner, CopyStage, EXPENDABLE_MOST};
 use helio_format::snapshot::SnapshotAct;
 use helio_format::superblock::Superblock;
 use helio_ledger::BeforeFound;
@@ -77,6 +77,7 @@ enum Task {
     /// Once it is held, it replaces that one of the same name.
     Cut {
         name: CopyName,
+        id: CopyId,
         by: By,
         stage: Stage,
         replaces: Option<CopyNumber>,
@@ -102,7 +103,7 @@ enum Task {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Moment {
     /// An item at the end of a primary's line, with a cut.
-    Item(SnapshotAct),
+    Item(SnapshotAct, CopyId),
     /// A rollback to that copy.
     Rollback(CopyNumber),
 }
@@ -112,6 +113,8 @@ pub(crate) enum Moment {
 pub struct MissingCopy {
     /// Its name.
     pub name: CopyName,
+    /// Which one of that name it is.
+    pub id: CopyId,
     /// Since when.
     pub since: WallTime,
     /// Why.
@@ -167,32 +170,33 @@ impl Copies {
         };
         let held = found.copies.iter().filter(|copy| copy.stage == CopyStage::Held);
         for copy in held.filter(|copy| found.damaged || copy.number <= over) {
-            if let Some(name) = copy.name() {
-                self.miss(name, String::from(why), turn);
+            if let CopyOwner::Operator(name, id) = copy.owner {
+                self.miss((name, id), String::from(why), turn);
             }
         }
     }
 
-    /// An operator wants a copy, by one of the acts that cut one.
+    /// An operator wants a copy, by one of the acts that cut one. `drawn`: a number for a new one.
     pub(crate) fn create(
         &mut self,
         by: By,
-        act: SnapshotAct,
+        (act, drawn): (SnapshotAct, u64),
         local: &mut Local,
         turn: &mut Turn,
     ) -> Result<(), Refusal> {
         let replaces = self.may_create(act, local, turn)?;
-        self.begin_cut(act.name(), by, replaces, local, turn);
+        let id = replaces.map_or(CopyId::of(drawn), |(_, id)| id);
+        self.begin_cut((act.name(), id), by, replaces.map(|(number, _)| number), local, turn);
         Ok(())
     }
 
-    /// Whether such a copy can be cut now. Returns the copy that it replaces.
+    /// Whether such a copy can be cut now. Returns the copy that it replaces, and its id.
     pub(crate) fn may_create(
         &self,
         act: SnapshotAct,
         local: &Local,
         turn: &Turn,
-    ) -> Result<Option<CopyNumber>, Refusal> {
+    ) -> Result<Option<(CopyNumber, CopyId)>, Refusal> {
         let name = act.name();
         let group = &turn.config().group;
         if !self.is_idle() {
@@ -206,7 +210,9 @@ impl Copies {
         }
         let replaces = match (act, local.copy_named(&name)) {
             (SnapshotAct::Refresh(_), None) => return Err(unknown(group, &name)),
-            (SnapshotAct::Refresh(_), Some(held)) => Some(held.number),
+            (SnapshotAct::Refresh(_), Some(held)) => {
+                Some((held.number, held.id().unwrap_or_default()))
+            }
             (_, Some(_)) => {
                 let text = format!("{group} has a snapshot {name} already");
                 let hint = format!(
@@ -225,16 +231,22 @@ impl Copies {
     /// Prepares a cut.
     fn begin_cut(
         &mut self,
-        name: CopyName,
+        (name, id): (CopyName, CopyId),
         by: By,
         replaces: Option<CopyNumber>,
         local: &mut Local,
         turn: &mut Turn,
     ) {
-        self.task = Task::Cut { name, by, stage: Stage::Coming, replaces };
-        let (class, owner) = (CopyClass::Expendable, CopyOwner::Operator(name));
+        self.task = Task::Cut { name, id, by, stage: Stage::Coming, replaces };
+        let (class, owner) = (CopyClass::Expendable, CopyOwner::Operator(name, id));
         let op = CopyOp::Cut { class, owner, overwritten: Bytes::ZERO };
         local.copy(CopyUser::Operator, op, turn);
+    }
+
+    /// Which copy is meant by that name: the one that is held, or else the one that is missing.
+    pub(crate) fn id_of(&self, name: &CopyName, local: &Local) -> Option<CopyId> {
+        let missing = || self.missing.iter().find(|it| it.name == *name).map(|it| it.id);
+        local.copy_named(name).and_then(|held| held.id()).or_else(missing)
     }
 
     /// An operator wants a copy to go. Returns what there is to say, if nothing is to be waited for.
@@ -306,13 +318,14 @@ impl Copies {
         if let Task::Rollback { to, .. } = self.task {
             return Some(Moment::Rollback(to));
         }
-        let Task::Cut { name, by, stage, replaces } = &mut self.task else { return None };
+        let Task::Cut { name, id, by, stage, replaces } = &mut self.task else { return None };
         match (by, &stage) {
             (By::Command(_), Stage::Coming) => {
-                return Some(Moment::Item(match replaces {
+                let act = match replaces {
                     Some(_) => SnapshotAct::Refresh(*name),
                     None => SnapshotAct::Create(*name),
-                }));
+                };
+                return Some(Moment::Item(act, *id));
             }
             (By::Item(_) | By::Here(_), Stage::Coming) => *stage = Stage::Ready,
             _ => local.cut(None, turn),
@@ -334,8 +347,8 @@ impl Copies {
             let group = &turn.config().group;
             let text = format!("{group} was not restored from snapshot {name}: {}", refusal.text);
             turn.done(command, Err(Refusal { text, ..refusal }));
-            let (by, stage, replaces) = (By::Abandoned, Stage::Coming, None);
-            self.task = Task::Cut { name, by, stage, replaces };
+            let (id, by, stage, replaces) = (CopyId::default(), By::Abandoned, Stage::Coming, None);
+            self.task = Task::Cut { name, id, by, stage, replaces };
             self.moment(None, local, turn);
         }
     }
@@ -379,7 +392,7 @@ impl Copies {
             }
         };
         let refusal = reason(by, outcome, local, turn);
-        let cut = matches!(task, Task::Cut { .. });
+        let cut = if let Task::Cut { id, .. } = task { Some(id) } else { None };
         let (group, why) = (&turn.config().group, &refusal.text);
         let text = match verb {
             RESTORED => format!("{group} was not restored from snapshot {name}: {why}"),
@@ -387,13 +400,13 @@ impl Copies {
         };
         match by {
             By::Command(id) | By::Here(id) => turn.done(id, Err(Refusal { text, ..refusal })),
-            By::Item(at) if cut => {
+            By::Item(at) if let Some(id) = cut => {
                 self.failed_at = Some(at);
                 let why = match verb {
                     REFRESHED => format!("it was not refreshed: {why}"),
                     _ => why.clone(),
                 };
-                self.miss(name, why, turn);
+                self.miss((name, id), why, turn);
             }
             _ if outcome == CopyOutcome::Cancelled => {}
             By::Item(_) | By::Abandoned => turn.warn(text),
@@ -414,8 +427,8 @@ impl Copies {
         let mut ships = None;
         while let Some(copy) = local.take_over() {
             let why = local.why_no_room(turn.config());
-            if let Some(name) = copy.name() {
-                self.miss(name, why, turn);
+            if let CopyOwner::Operator(name, id) = copy.owner {
+                self.miss((name, id), why, turn);
             } else if self.ship_over(copy.number) {
                 ships = Some(why);
             }
@@ -427,14 +440,15 @@ impl Copies {
     pub(crate) fn lost(&mut self, last: CopyNumber, local: &mut Local, turn: &mut Turn) {
         for (name, copy) in local.named_copies() {
             if copy.number <= last {
-                self.miss(name, String::from("the disk of a volume was replaced"), turn);
+                let id = copy.id().unwrap_or_default();
+                self.miss((name, id), String::from("the disk of a volume was replaced"), turn);
                 local.abandon_copy(copy.number, turn);
             }
         }
     }
 
     /// A copy is not here although it was to be.
-    fn miss(&mut self, name: CopyName, why: String, turn: &mut Turn) {
+    fn miss(&mut self, (name, id): (CopyName, CopyId), why: String, turn: &mut Turn) {
         let group = &turn.config().group;
         turn.warn(format!("snapshot {name} of {group} is missing on this node: {why}"));
         self.missing.retain(|missing| missing.name != name);
@@ -442,7 +456,7 @@ impl Copies {
             self.missing.pop_front();
         }
         let since = WallTime(turn.calendar().at(turn.now()));
-        self.missing.push_back(MissingCopy { name, since, why });
+        self.missing.push_back(MissingCopy { name, id, since, why });
     }
 }
 

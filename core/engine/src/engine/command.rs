@@ -76,7 +76,8 @@ impl Engine {
             // What it marks would be cleared.
             Command::RestoreSnapshot(_) if resync.seed().is_beginning() => Err(busy()),
             Command::Snapshot(_) | Command::SnapshotHere(_) | Command::RestoreSnapshot(_) => {
-                standing.on_snapshots((id, command), copies, (record, permit), local, turn)
+                let asked = (id, command, self.dice.roll());
+                standing.on_snapshots(asked, copies, (record, permit), local, turn)
             }
         };
         // What it asks for is begun before it is answered.

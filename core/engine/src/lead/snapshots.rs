@@ -7,6 +7,7 @@ use crate::peer::permit::Permit;
 use crate::stream::slots::ITEM_COST;
 use crate::turn::Turn;
 use alloc::collections::BTreeMap;
+use helio_format::before::CopyId;
 use helio_format::message::{Item, ItemKind, Message};
 use helio_format::snapshot::{Snapshot, SnapshotAct};
 use helio_plant::{Plant, planted};
@@ -16,7 +17,7 @@ use helio_units::{Extent, Sequence, VolumeIndex};
 /// What is done at snapshot items of the line: as many as those.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Snapshots {
-    acts: BTreeMap<Sequence, SnapshotAct>,
+    acts: BTreeMap<Sequence, (SnapshotAct, CopyId)>,
 }
 
 impl Snapshots {
@@ -30,9 +31,9 @@ impl Snapshots {
     /// Announces the item that is sent next, if it is one of these.
     pub(super) fn announce(&self, item: &Item, turn: &mut Turn) {
         if item.kind == ItemKind::Snapshot
-            && let Some(act) = self.acts.get(&item.sequence)
+            && let Some((act, id)) = self.acts.get(&item.sequence)
         {
-            turn.send(Message::Snapshot(Snapshot { at: item.sequence, act: *act }));
+            turn.send(Message::Snapshot(Snapshot { at: item.sequence, act: *act, id: *id }));
         }
     }
 }
@@ -40,7 +41,7 @@ impl Snapshots {
 impl Primary {
     /// This is done here at the end of the line as it is now. If the queue keeps order for a peer, the peer does it at the same
     /// place. Returns the last position that comes before.
-    pub(crate) fn put_snapshot(&mut self, act: SnapshotAct, turn: &Turn) -> Sequence {
+    pub(crate) fn put_snapshot(&mut self, act: (SnapshotAct, CopyId), turn: &Turn) -> Sequence {
         if turn.config().peer_name().is_some() && self.target.owed().queues_in_order() {
             let (sequence, after) = (self.line.head().next(), self.line.head());
             let item = self.copier_item(ItemKind::Snapshot, VolumeIndex(0), Extent::default());

@@ -31,16 +31,16 @@ impl Standing {
     /// An operator commands something about copies.
     pub(crate) fn on_snapshots(
         &mut self,
-        (id, command): (CommandId, Command),
+        (id, command, drawn): (CommandId, Command, u64),
         copies: &mut Copies,
         (record, permit): (&Record, &Permit),
         local: &mut Local,
         turn: &mut Turn,
     ) -> Result<Option<String>, Refusal> {
         match command {
-            Command::Snapshot(act) => self.snapshot((id, act), copies, local, turn),
+            Command::Snapshot(act) => self.snapshot(id, (act, drawn), copies, local, turn),
             Command::SnapshotHere(act) => {
-                self.snapshot_here((id, act), copies, record, local, turn)
+                self.snapshot_here(id, (act, drawn), copies, record, local, turn)
             }
             Command::RestoreSnapshot(name) => {
                 self.restore_snapshot((id, name), copies, permit, local, turn)
@@ -52,7 +52,8 @@ impl Standing {
     /// An operator wants a copy of this primary's volumes, and of its peer's. Or one is to go: on a primary from its peer, too.
     fn snapshot(
         &mut self,
-        (id, act): (CommandId, SnapshotAct),
+        id: CommandId,
+        (act, drawn): (SnapshotAct, u64),
         copies: &mut Copies,
         local: &mut Local,
         turn: &mut Turn,
@@ -60,13 +61,14 @@ impl Standing {
         match act {
             SnapshotAct::Create(_) | SnapshotAct::Refresh(_) => {
                 self.may_snapshot(act, turn)?;
-                copies.create(By::Command(id), act, local, turn).map(|()| None)
+                copies.create(By::Command(id), (act, drawn), local, turn).map(|()| None)
             }
             SnapshotAct::Delete(_) if self.is_leaving() => Err(busy()),
             SnapshotAct::Delete(name) => {
+                let meant = copies.id_of(&name, local);
                 let result = copies.delete(id, name, local, turn)?;
-                if let Some(primary) = self.primary_mut() {
-                    primary.put_snapshot(act, turn);
+                if let (Some(primary), Some(meant)) = (self.primary_mut(), meant) {
+                    primary.put_snapshot((act, meant), turn);
                 }
                 Ok(result)
             }
@@ -135,7 +137,8 @@ impl Standing {
     /// An operator wants a copy of this secondary alone, or one is to go from this node alone.
     fn snapshot_here(
         &self,
-        (id, act): (CommandId, SnapshotAct),
+        id: CommandId,
+        (act, drawn): (SnapshotAct, u64),
         copies: &mut Copies,
         record: &Record,
         local: &mut Local,
@@ -166,7 +169,7 @@ impl Standing {
             let text = format!("the copy of {group} on {node} is not consistent");
             return Err(Refusal::later("not-consistent", text, until_complete(group)));
         }
-        copies.create(By::Here(id), act, local, turn).map(|()| None)
+        copies.create(By::Here(id), (act, drawn), local, turn).map(|()| None)
     }
 
     /// A client uses a copy, in any role.
@@ -321,7 +324,7 @@ impl Standing {
         }
         let image = self.primary_mut().filter(|_| serves).map(|primary| {
             let head = match moment {
-                Moment::Item(act) => primary.put_snapshot(act, turn),
+                Moment::Item(act, id) => primary.put_snapshot((act, id), turn),
                 Moment::Rollback(to) => primary.roll_back(to, local, permit, turn),
             };
             let record = record.superblock();

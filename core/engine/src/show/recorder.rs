@@ -194,7 +194,7 @@ fn of_message(message: &Message) -> (&'static str, u64, u64) {
             ("peer-reports", report.differing, u64::from(!report.fault.is_empty()))
         }
         Message::Disks(disks) => ("peer-disks", disks.len() as u64, 0),
-        Message::Snapshot(Snapshot { at, act }) => {
+        Message::Snapshot(Snapshot { at, act, .. }) => {
             ("peer-announces", at.0, u64::from(!matches!(act, SnapshotAct::Delete(_))))
         }
     }

@@ -163,3 +163,41 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
     pair.helio("lyon", &["snapshot", "delete", "db@one", "--yes"]).expect_success();
     assert_eq!((names(&pair, "paris").len(), names(&pair, "lyon").len()), (1, 0));
 }
+
+#[test]
+fn a_snapshot_that_the_secondary_created_itself_stays_whatever_its_primary_does_with_one_of_the_name()
+ {
+    let dice = Dice::of_test(
+        "a_snapshot_that_the_secondary_created_itself_stays_whatever_its_primary_does_with_one_of_the_name",
+    );
+    let mut pair = Plan::new("db").volume("data", Bytes::mib(4)).start();
+    begin(&pair, "paris");
+    let book = Arc::new(Book::new(dice.seed()));
+    let mut writers = Load::PLAIN.start(&pair, "paris", &dice, &book);
+    writers.write_for(Duration::from_millis(50));
+    pair.helio("lyon", &["snapshot", "create", "db@own", "--here"]).expect_success();
+    let own = places(&pair, "lyon");
+    let missing = || list(&pair, "lyon")["missing"][0]["reason"].as_str().map(str::to_owned);
+    writers.write_for(Duration::from_millis(50));
+    for line in [["create", "db@own", ""], ["refresh", "db@own", "--yes"]] {
+        let line: Vec<&str> =
+            ["snapshot"].into_iter().chain(line).filter(|it| !it.is_empty()).collect();
+        pair.helio("paris", &line).expect_success();
+        let why = eventually(PATIENCE, "lyon to miss the one of paris", missing);
+        assert!(why.contains("this node has another snapshot own already, which stays: "), "{why}");
+        assert_eq!(places(&pair, "lyon"), own);
+    }
+    pair.helio("paris", &["snapshot", "delete", "db@own", "--yes"]).expect_success();
+    eventually(PATIENCE, "lyon to hear of it", || missing().is_none().then_some(()));
+    writers.stop();
+    wait_level(&pair, "paris");
+    assert_eq!((places(&pair, "lyon"), names(&pair, "paris").len()), (own.clone(), 0));
+    pair.daemon("lyon").terminate();
+    let log = std::fs::read_to_string(pair.state("lyon").with_extension("log")).unwrap_or_default();
+    let hint = "`helio snapshot delete db@own --here` deletes it";
+    assert!(log.contains("paris deleted its snapshot own of db") && log.contains(hint), "{log}");
+    pair.start("lyon");
+    assert_eq!(places(&pair, "lyon"), own, "its id is in the file");
+    pair.helio("lyon", &["snapshot", "delete", "db@own", "--here", "--yes"]).expect_success();
+    assert_eq!(names(&pair, "lyon").len(), 0);
+}

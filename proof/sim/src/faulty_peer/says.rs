@@ -6,6 +6,7 @@ use crate::coverage::Coverage;
 use crate::promise::{Promise, Violation, hold};
 use crate::scenario::pick;
 use helio_engine::digest_piece;
+use helio_format::before::CopyId;
 use helio_format::copying::{Copying, PAGE_WORDS};
 use helio_format::invalid::Invalid;
 use helio_format::lease::Lease;
@@ -259,7 +260,8 @@ impl Peer {
             _ => SnapshotAct::Delete(name),
         };
         let off = if dice.chance(1, 16) { 1 } else { 0 };
-        desk.hear(&Message::Snapshot(Snapshot { at: Sequence(self.next + off), act }))?;
+        let id = CopyId::of(dice.below(2));
+        desk.hear(&Message::Snapshot(Snapshot { at: Sequence(self.next + off), act, id }))?;
         let item = match dice.below(16) {
             0 => return Ok(()),
             1 => self.item(desk, dice),

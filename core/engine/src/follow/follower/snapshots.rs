@@ -10,6 +10,7 @@ use crate::turn::Turn;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
+use helio_format::before::CopyId;
 use helio_format::message::{Item, ItemKind};
 use helio_format::snapshot::{Snapshot, SnapshotAct};
 use helio_plant::{Plant, planted};
@@ -19,11 +20,11 @@ use helio_units::Sequence;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Snapshots {
     /// The item that comes next is about this.
-    announced: Option<SnapshotAct>,
+    announced: Option<(SnapshotAct, CopyId)>,
     /// By items that are held behind a start, which may have the positions of others.
-    held: BTreeMap<Sequence, SnapshotAct>,
+    held: BTreeMap<Sequence, (SnapshotAct, CopyId)>,
     /// By items that were received and have not passed.
-    received: BTreeMap<Sequence, SnapshotAct>,
+    received: BTreeMap<Sequence, (SnapshotAct, CopyId)>,
     /// Nothing from this item on is issued: a cut of this node alone waits.
     stops_at: Option<Sequence>,
 }
@@ -68,7 +69,7 @@ impl Follower {
     ///
     /// # Errors
     /// It is not the next item: the connection must end.
-    pub(crate) fn announced(&mut self, Snapshot { at, act }: Snapshot) -> Result<(), String> {
+    pub(crate) fn announced(&mut self, Snapshot { at, act, id }: Snapshot) -> Result<(), String> {
         if self.intake.is_deaf() {
             return Ok(());
         }
@@ -76,12 +77,12 @@ impl Follower {
         if at != expected {
             return Err(format!("item {at} was announced in place of item {expected}"));
         }
-        self.snapshots.announced = Some(act);
+        self.snapshots.announced = Some((act, id));
         Ok(())
     }
 
     /// The first snapshot item that was received and has not passed, and whether it is its turn.
-    pub(crate) fn next_snapshot(&self) -> Option<(Sequence, SnapshotAct, bool)> {
+    pub(crate) fn next_snapshot(&self) -> Option<(Sequence, (SnapshotAct, CopyId), bool)> {
         let (at, act) = self.snapshots.received.first_key_value()?;
         let completed = self.cursors.completed().next();
         let is_due = completed == *at || planted(Plant::SnapshotEarly);

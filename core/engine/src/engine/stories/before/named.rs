@@ -4,7 +4,7 @@
 use super::*;
 use alloc::format;
 use alloc::string::ToString;
-use helio_format::before::{CopyOwner, EXPENDABLE_MOST};
+use helio_format::before::{CopyId, CopyOwner, EXPENDABLE_MOST};
 use helio_format::snapshot::SnapshotAct;
 use helio_units::CopyName;
 
@@ -69,8 +69,12 @@ impl Desk {
 
     /// The primary announces what its next item is about, and sends it.
     fn snapshot(&mut self, at: u64, act: SnapshotAct) {
+        self.snapshot_of(at, act, CopyId::of(1));
+    }
+
+    fn snapshot_of(&mut self, at: u64, act: SnapshotAct, id: CopyId) {
         use helio_format::snapshot::Snapshot;
-        self.tell(Event::Message(Message::Snapshot(Snapshot { at: Sequence(at), act })));
+        self.tell(Event::Message(Message::Snapshot(Snapshot { at: Sequence(at), act, id })));
         let (volume, extent) = (VolumeIndex(0), Extent::default());
         let (sequence, after) = (Sequence(at), Sequence(at - 1));
         let (fua, punch, resync, payload) = (false, false, false, None);
@@ -99,7 +103,7 @@ pub(super) fn holding(count: usize) -> BeforeFound {
         number: CopyNumber(number as u64),
         class: CopyClass::Expendable,
         stage: CopyStage::Held,
-        owner: CopyOwner::Operator(name(&format!("copy-{number}"))),
+        owner: CopyOwner::Operator(name(&format!("copy-{number}")), CopyId::of(number as u64)),
         image: KeptImage::default(),
     };
     let copies: Vec<_> = (1..=count).map(copy).collect();
@@ -187,6 +191,26 @@ fn a_secondary_refreshes_at_the_item_and_one_that_cannot_keeps_the_old_copy() {
 }
 
 #[test]
+fn a_secondary_keeps_a_copy_that_only_has_the_name_of_the_one_that_its_primary_means() {
+    let other = CopyId::of(77);
+    for act in [SnapshotAct::Create, SnapshotAct::Refresh] {
+        let mut desk = Desk::following(holding(1));
+        desk.snapshot_of(21, act(name("copy-1")), other);
+        desk.store_all();
+        let held = desk.engine.view().copies().held;
+        assert_eq!(held.iter().map(|it| it.copy.number).collect::<Vec<_>>(), [CopyNumber(1)]);
+        assert!(desk.missing()[0].contains("another snapshot copy-1"), "{:?}", desk.missing());
+        // That one is not here, and so nothing is dropped with it.
+        desk.snapshot_of(22, SnapshotAct::Delete(name("copy-1")), other);
+        desk.store_all();
+        assert_eq!((desk.names(), desk.missing()), (vec!["copy-1".into()], vec![]));
+        desk.snapshot(23, SnapshotAct::Delete(name("copy-1")));
+        desk.pool(PoolOutcome::Done);
+        assert_eq!(desk.names(), Vec::<String>::new());
+    }
+}
+
+#[test]
 fn a_secondary_that_catches_up_does_not_replace_its_consistent_copy() {
     let [held, missing] = [true, false].map(|consistent| {
         let mut found = holding(1);
@@ -210,7 +234,7 @@ fn a_secondary_that_catches_up_does_not_replace_its_consistent_copy() {
 #[test]
 fn what_was_to_be_replaced_when_the_process_ended_is_no_copy_any_more() {
     let mut found = holding(2);
-    found.copies[1].owner = CopyOwner::Operator(name("copy-1"));
+    found.copies[1].owner = CopyOwner::Operator(name("copy-1"), CopyId::of(1));
     let desk = Desk::leading(found);
     let held = desk.engine.view().copies().held;
     assert_eq!(held.iter().map(|held| held.copy.number.0).collect::<Vec<_>>(), [2]);

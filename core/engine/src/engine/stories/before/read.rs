@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::refusal::Denial;
-use helio_format::before::CopyOwner;
+use helio_format::before::{CopyId, CopyOwner};
 use helio_stack::{CopyIo, CopyView, Row, StoreOp};
 use helio_units::CopyName;
 
@@ -101,7 +101,7 @@ fn named(chunk: u64) -> BeforeFound {
     let mut found = found(&[chunk]);
     let name = CopyName::new("one").expect("a name");
     (found.copies[0].class, found.copies[0].owner) =
-        (CopyClass::Expendable, CopyOwner::Operator(name));
+        (CopyClass::Expendable, CopyOwner::Operator(name, CopyId::default()));
     found
 }
 
