@@ -97,7 +97,7 @@ pub(crate) fn inspect(path: &Path, as_json: bool) -> Result<ExitCode> {
             let inconsistent = if image.consistent { "" } else { ", inconsistent" };
             let owner = match owner {
                 CopyOwner::Resync => String::from("the safe copy"),
-                CopyOwner::Operator(name, _) => name.to_string(),
+                CopyOwner::Operator(name, id) => format!("{name}, id {id}"),
             };
             writeln!(text, "  copy {number:<5} {owner}{inconsistent}{coming}")?;
             writeln!(

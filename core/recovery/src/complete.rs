@@ -70,7 +70,11 @@ impl Completeness {
     pub fn of(hello: &Hello) -> Self {
         let new = hello.lineage.generation == Generation::NONE;
         match hello {
-            Hello { discarded: true, .. } => Self::GivenUp,
+            // While a flush of it failed, it does not tell whether it is consistent otherwise.
+            Hello { discarded: true, consistent, suspect, .. } if *consistent || *suspect => {
+                Self::GivenUp
+            }
+            Hello { discarded: true, .. } => Self::Inconsistent,
             _ if new => Self::Never,
             Hello { suspect: true, .. } => Self::Suspect,
             Hello { consistent: false, .. } => Self::Inconsistent,
@@ -197,6 +201,8 @@ pub struct Side<'a> {
     pub copy: Completeness,
     /// What it says to do about what failed there, if anything did.
     pub repair: &'a str,
+    /// The volume of which a flush failed, where it is known.
+    pub suspect: &'a str,
 }
 
 impl<'a> Side<'a> {
@@ -206,34 +212,46 @@ impl<'a> Side<'a> {
         let failed = !hello.report.fault.is_empty();
         let copy = Completeness::of(hello).unless_failed(failed);
         let role = if hello.serving { Role::Primary } else { Role::Secondary };
-        Self { node: &hello.node, role, copy, repair: &hello.report.hint }
+        Self { node: &hello.node, role, copy, repair: &hello.report.hint, suspect: "" }
     }
 
-    /// What makes its copy one that is known to be complete, if an operator can do anything about it.
-    fn completion(&self, group: &str) -> Option<String> {
+    /// What makes its copy one that is known to be complete, if an operator can do anything about it; and whether that loses no write.
+    fn completion(&self, group: &str, other: &str) -> Option<(bool, String)> {
         let node = self.node;
-        match self.copy {
+        let (keeps, step) = match self.copy {
             Completeness::Failed if self.repair.is_empty() => {
-                Some(format!("repair what `helio status {group}` on {node} shows"))
+                (true, format!("repair what `helio status {group}` on {node} shows"))
             }
-            Completeness::Failed => Some(self.repair.into()),
-            Completeness::Suspect => Some(format!(
-                "to use the copy of {node} without the writes that the failed flush lost: {}`helio member accept \
-                 {group}/VOLUME` on {node}",
-                self.demotion(group)
-            )),
-            Completeness::Preserved => Some(format!(
-                "to go back to the preserved copy, without the writes since: `helio promote {group} --force --restore` on \
-                 {node}"
-            )),
+            Completeness::Failed => (true, self.repair.into()),
             Completeness::Unheard => {
-                Some(format!("start the daemon of {node}, or restore the link"))
+                (true, format!("start the daemon of {node}, or restore the link"))
             }
-            Completeness::GivenUp => Some(format!(
-                "to use the discarded copy after all: `helio promote {group} --force` on {node}"
-            )),
-            Completeness::Complete | Completeness::Inconsistent | Completeness::Never => None,
-        }
+            Completeness::Suspect => {
+                let volume = if self.suspect.is_empty() { "VOLUME" } else { self.suspect };
+                let demote = self.demotion(group);
+                let step = format!(
+                    "{demote}`helio member accept {group}/{volume}` on {node} uses its copy without the writes that the failed \
+                     flush lost"
+                );
+                (false, step)
+            }
+            Completeness::Preserved => {
+                let step = format!(
+                    "`helio promote {group} --force --restore` on {node} goes back to its preserved copy, without the writes since"
+                );
+                (false, step)
+            }
+            Completeness::GivenUp => {
+                let step = format!(
+                    "`helio promote {group} --force` on {node} uses the discarded copy after all, without the writes of {other} since"
+                );
+                (false, step)
+            }
+            Completeness::Complete | Completeness::Inconsistent | Completeness::Never => {
+                return None;
+            }
+        };
+        Some((keeps, step))
     }
 
     /// The step before one that only a secondary takes.
@@ -248,20 +266,25 @@ impl<'a> Side<'a> {
 /// What an operator does about two copies neither of which is known to be complete.
 #[must_use]
 pub fn no_complete_copy(group: &str, sides: [Side<'_>; 2]) -> String {
+    let [one, two] = sides;
+    let steps = [one.completion(group, two.node), two.completion(group, one.node)];
+    let mut steps: Vec<(bool, String)> = steps.into_iter().flatten().collect();
+    // What loses no write comes first.
+    steps.sort_by_key(|(keeps, _)| !keeps);
+    let steps: Vec<String> = steps.into_iter().map(|(_, step)| step).collect();
     let [a, b] = sides.map(|side| side.copy.of_node(side.node));
-    let steps: Vec<String> = sides.iter().filter_map(|side| side.completion(group)).collect();
     if steps.is_empty() {
         return format!(
             "no node has a complete copy: restore {group} from a backup, unless the status of a node shows a preserved copy; {a}, \
              and {b}"
         );
     }
-    format!("discard no copy yet: {a}, and {b}. First {}", steps.join("; or "))
+    format!("discard no copy yet: {a}, and {b}. First: {}", steps.join("; or "))
 }
 
 /// What an operator does about two nodes of which one must be discarded, if one copy is known to be worse. It never discards the last
-/// complete one. None if both are complete, both are suspect, or something failed on a node: a fault alone makes no copy worse, and
-/// the operator chooses.
+/// complete one. None if both are complete, both are suspect, or one is complete and something failed on the node of the other: a fault
+/// alone makes no copy worse, and the operator chooses.
 #[must_use]
 pub fn only_choice(group: &str, sides: [Side<'_>; 2]) -> Option<String> {
     let [a, b] = sides;
@@ -333,7 +356,7 @@ mod tests {
         let incomplete = || Completeness::ALL.into_iter().filter(|copy| !copy.is_complete());
         for (a, b) in incomplete().flat_map(|a| incomplete().map(move |b| (a, b))) {
             for (role, repair) in [(Role::Primary, "repair it"), (Role::Secondary, "")] {
-                let side = |node, copy| Side { node, role, copy, repair };
+                let side = |node, copy| Side { node, role, copy, repair, suspect: "" };
                 let says = no_complete_copy("db", [side("paris", a), side("lyon", b)]);
                 let can = a.may_be_complete() || b.may_be_complete();
                 assert_eq!(says.starts_with("discard no copy yet: "), can, "{says}");
@@ -358,6 +381,11 @@ mod tests {
                     };
                     assert!(says.contains(&step), "{node}: {says}");
                 }
+                let first = says.split(". First: ").nth(1).unwrap_or_default();
+                let keeps = |copy| matches!(copy, Completeness::Failed | Completeness::Unheard);
+                let loses = ["`helio promote", "`helio member", "`helio demote"];
+                let begins = loses.iter().any(|command| first.starts_with(command));
+                assert_eq!(begins, can && !keeps(a) && !keeps(b), "the loss is last: {says}");
                 let demotes = role == Role::Primary && [a, b].contains(&Completeness::Suspect);
                 assert_eq!(says.contains("helio demote"), demotes, "{says}");
                 let faults = helio_units::form::faults("x failed: y", Some(&says), true);
@@ -371,7 +399,7 @@ mod tests {
         for (a, b) in Completeness::ALL.into_iter().flat_map(|a| Completeness::ALL.map(|b| (a, b)))
         {
             for role in [Role::Primary, Role::Secondary] {
-                let side = |node, copy| Side { node, role, copy, repair: "" };
+                let side = |node, copy| Side { node, role, copy, repair: "", suspect: "" };
                 let says = only_choice("db", [side("paris", a), side("lyon", b)]);
                 let text = says.as_deref().unwrap_or_default();
                 let discards = |node: &str| {

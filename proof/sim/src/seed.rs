@@ -83,7 +83,7 @@ impl Driver {
         self.shipping.restores = self.copies && self.dice.chance(1, 2);
         if self.shipping.restores {
             let name = CopyName::new(&format!("s{}", self.commands)).expect("a name");
-            let create = Command::SnapshotHere(SnapshotAct::Create(name));
+            let create = Command::Snapshot(SnapshotAct::Create(name));
             self.command(cluster, oracle, from, create);
         }
         let (least, most) = (Duration::from_millis(1), Duration::from_secs(2));

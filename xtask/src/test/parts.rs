@@ -195,12 +195,21 @@ pub(crate) fn cargo(arguments: &str) -> Command {
     command
 }
 
-/// The compiler without whose lints this project is. A later one has more: what they find is shown, and is no error.
+/// No lint of this compiler, or an earlier one, finds anything here. A later one has others: what they find is shown, and is no error.
 const LINTED_BY: u32 = 95;
 
-/// Whether what the compiler warns of is an error.
+/// Whether what this compiler warns of is an error: of one whose version is unknown it is.
+fn are_errors(compiler: &str) -> bool {
+    minor(compiler).is_none_or(|minor| minor <= LINTED_BY)
+}
+
 fn lints_are_errors() -> bool {
-    guard::compiler().is_ok_and(|version| minor(&version).is_some_and(|minor| minor <= LINTED_BY))
+    let compiler = guard::compiler().unwrap_or_default();
+    let errors = are_errors(&compiler);
+    if !errors {
+        println!("{compiler} is later than 1.{LINTED_BY}: its lints are shown, and are no errors");
+    }
+    errors
 }
 
 /// The second number of what `rustc -V` prints.
@@ -284,6 +293,8 @@ mod tests {
         assert_eq!(minor("rustc 1.95.0 (59807616e 2026-04-14) x86_64"), Some(95));
         assert_eq!(minor("rustc 1.99.1-nightly"), Some(99));
         assert_eq!(minor("cargo 1.95.0"), None);
+        assert!(are_errors("rustc 1.95.0 (59807616e 2026-04-14) x86_64") && are_errors("?"));
+        assert!(!are_errors("rustc 1.99.1 (58cf8f9c3 2026-10-13) x86_64"));
         let manifest = repo::metadata().expect("cargo knows it");
         let oldest = manifest["packages"][0]["rust_version"].as_str().expect("it is declared");
         let oldest = minor(&format!("rustc {oldest}")).expect("a version");

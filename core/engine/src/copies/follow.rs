@@ -8,10 +8,11 @@ use crate::turn::Turn;
 use alloc::format;
 use alloc::string::String;
 use helio_format::before::{CopyId, KeptCopy};
+use helio_format::lineage::Lineage;
 use helio_format::snapshot::SnapshotAct;
 use helio_format::superblock::Superblock;
 use helio_stack::KeptImage;
-use helio_units::{CopyName, Sequence};
+use helio_units::{CopyName, Generation, Sequence};
 
 impl Copies {
     /// The next snapshot item of the line is that one; `is_due`: it is its turn. Returns whether it passes.
@@ -31,16 +32,14 @@ impl Copies {
                 let consistent = local.is_consistent(record);
                 let wanted = image(record, (Some(at), consistent), turn);
                 let held = local.copy_named(&name);
-                let refreshes = matches!(act, SnapshotAct::Refresh(_));
+                let creates = matches!(act, SnapshotAct::Create(_));
                 match held {
-                    // Its item comes again.
+                    // Its item comes again, perhaps in a later generation.
+                    Some(held) if held.id() == Some(id) && creates => return is_due,
                     Some(held) if is_same(&held, (&wanted, id)) => return is_due,
-                    Some(held) if !refreshes || held.id() != Some(id) => {
+                    Some(held) if !is_meant(&held, id, &record.lineage) => {
                         if is_due {
-                            let why = format!(
-                                "this node has another snapshot {name} already, which stays: {}",
-                                told(&held)
-                            );
+                            let why = another(&name, &held, turn.config());
                             self.miss((name, id), why, turn);
                         }
                         return is_due;
@@ -72,29 +71,30 @@ impl Copies {
             ) if item == at && is_due => self.quiet(Some(at), record, local, turn),
             (SnapshotAct::Create(_) | SnapshotAct::Refresh(_), _) => false,
             (SnapshotAct::Delete(name), Task::Idle) if is_due => {
-                self.drop_named((&name, id), local, turn);
+                self.drop_named((&name, id), &record.lineage, local, turn);
                 true
             }
             (SnapshotAct::Delete(_), _) => false,
         }
     }
 
-    /// The primary's operator does not want that copy any more. Another one of its name stays: what made it another is not known here, as
-    /// that it was created on this node alone.
-    fn drop_named(&mut self, (name, id): (&CopyName, CopyId), local: &mut Local, turn: &mut Turn) {
+    /// The primary's operator does not want that copy any more.
+    fn drop_named(
+        &mut self,
+        (name, id): (&CopyName, CopyId),
+        line: &Lineage,
+        local: &mut Local,
+        turn: &mut Turn,
+    ) {
         self.missing.retain(|missing| missing.name != *name || missing.id != id);
         match local.copy_named(name) {
-            Some(held) if held.id() == Some(id) => {
+            Some(held) if is_meant(&held, id, line) => {
                 self.begin_drop((*name, held.number, DELETED), By::Abandoned, local, turn);
             }
             Some(held) => {
                 let Config { group, peer, .. } = turn.config();
-                let text = format!(
-                    "{peer} deleted its snapshot {name} of {group}. This node has another one of this name, which stays: {}; \
-                     `helio snapshot delete {group}@{name} --here` deletes it",
-                    told(&held)
-                );
-                turn.warn(text);
+                let another = another(name, &held, turn.config());
+                turn.warn(format!("{peer} deleted its snapshot {name} of {group}: {another}"));
             }
             None => {}
         }
@@ -157,10 +157,23 @@ fn is_same(held: &KeptCopy, (wanted, id): (&KeptImage, CopyId)) -> bool {
     held.id() == Some(id) && lineage.generation == wanted.lineage.generation && head == wanted.head
 }
 
-/// What tells people which copy it is.
-fn told(held: &KeptCopy) -> String {
+/// Whether a primary that names a copy means that one. A copy of its line that has another id is an older one of the name: the primary deleted it
+/// while it kept no order for this node. One that was created on this node alone, or on another line, is none of its business.
+fn is_meant(held: &KeptCopy, id: CopyId, line: &Lineage) -> bool {
+    let KeptImage { lineage, head, .. } = held.image;
+    let on_line = lineage.generation == line.generation
+        || line.fork_from(lineage.generation).is_some_and(|fork| head <= fork);
+    let both = !id.is_alone() && held.id().is_some_and(|own| !own.is_alone());
+    held.id() == Some(id) || both && on_line
+}
+
+/// That a copy of that name stays, which the primary does not mean.
+fn another(name: &CopyName, held: &KeptCopy, config: &Config) -> String {
+    let (at, group) = (held.image.at, &config.group);
+    let Generation { number, .. } = held.image.lineage.generation;
+    let head = held.image.head;
     format!(
-        "it was created at {} (generation {}, position {})",
-        held.image.at, held.image.lineage.generation, held.image.head
+        "this node has another snapshot {name}, which stays: it was created at {at} (generation {number}, position {head}); \
+         `helio snapshot delete {group}@{name} --here` deletes it"
     )
 }

@@ -185,7 +185,11 @@ impl Copies {
         turn: &mut Turn,
     ) -> Result<(), Refusal> {
         let replaces = self.may_create(act, local, turn)?;
-        let id = replaces.map_or(CopyId::of(drawn), |(_, id)| id);
+        let id = match (by, replaces) {
+            (By::Here(_), _) => CopyId::alone(drawn),
+            (_, Some((_, id))) if !id.is_alone() => id,
+            _ => CopyId::of(drawn),
+        };
         self.begin_cut((act.name(), id), by, replaces.map(|(number, _)| number), local, turn);
         Ok(())
     }

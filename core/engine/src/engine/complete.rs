@@ -127,10 +127,12 @@ impl View<'_> {
             Completeness::Failed => self.fault().unwrap_or_default(),
             _ => Fault::default(),
         };
+        let suspect = self.suspect_text().map_or_else(String::new, |(at, _)| config.name_of(at));
         let here = Side {
             node: &config.node,
             role: if self.standing.leads() { Role::Primary } else { Role::Secondary },
             copy,
+            suspect: &suspect,
             repair: &fault.hint,
         };
         let there = Side {
@@ -138,6 +140,7 @@ impl View<'_> {
             role: session.role().unwrap_or(Role::Secondary),
             copy: self.peer_copy(),
             repair: session.report().map_or("", |report| &report.hint),
+            suspect: "",
         };
         says(&config.group, [here, there])
     }

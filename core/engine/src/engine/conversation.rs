@@ -292,7 +292,7 @@ impl View<'_> {
         Hello { report: self.report(self.state()), ..self.hello_of_record() }
     }
 
-    /// The same without what a report says, in whose texts it counts.
+    /// The same without a report, whose texts say what this tells.
     pub(crate) fn hello_of_record(&self) -> Hello {
         let b = self.record.superblock();
         let config = self.turn.config();

@@ -322,7 +322,7 @@ impl View<'_> {
             );
         }
         if other.suspect {
-            // What was asked for was that: an inconsistent copy is not promoted without it.
+            // An inconsistent copy is promoted only with it.
             let discards = match self.record.superblock().consistent {
                 true => format!("`helio promote {group} --force` here"),
                 false => format!("`helio promote {group} --force --restore` here"),

@@ -231,10 +231,10 @@ impl<'a> View<'a> {
         } else if self.peer_role() == Some(Role::Secondary) && !self.record.superblock().consistent
         {
             self.neither_has_everything().unwrap_or_else(|| match self.peer_copy() {
-                Completeness::Inconsistent => self.no_complete_copy(),
-                _ => format!(
+                Completeness::Complete => format!(
                     "`helio promote {group}` on {peer}, from which the volume is then rebuilt"
                 ),
+                _ => self.no_complete_copy(),
             })
         } else if self.peer_role() == Some(Role::Secondary) {
             format!(

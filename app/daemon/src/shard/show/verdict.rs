@@ -158,7 +158,13 @@ pub(super) fn next(status: &Status, group: &Group, clock: &Clock) -> String {
     let repair = fault(status, group).map(|(_, fault)| fault.hint.clone());
     let repairs = repair.as_ref().filter(|hint| !Fault::needs_nothing(hint));
     match (repairs, &status.link.hint) {
-        (Some(repair), Some(link)) if status.verdict == Verdict::DiskFailed => {
+        // A primary that is refused for its fault cannot repair it before; and what a split brain needs first, its advice says.
+        (Some(repair), Some(link))
+            if status.verdict == Verdict::DiskFailed
+                && status.role == Role::Secondary
+                && status.fault.is_some()
+                && !link.contains(repair.as_str()) =>
+        {
             return format!("{repair}. Then {link}");
         }
         (_, Some(hint)) | (Some(hint), None) => return hint.clone(),

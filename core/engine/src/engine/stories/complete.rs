@@ -198,7 +198,7 @@ fn two_that_diverged_and_have_no_complete_copy_are_told_what_to_repair_first() {
     let told = desk.engine.view().status(desk.now).link.hint.expect("lyon refuses paris");
     let shown = desk.engine.view().only_choice().expect("there is one");
     for hint in [told, shown] {
-        assert!(hint.ends_with(". First repair the disk on lyon"), "{hint}");
+        assert!(hint.ends_with(". First: repair the disk on lyon"), "{hint}");
     }
 }
 
@@ -213,7 +213,7 @@ fn a_suspect_copy_that_is_inconsistent_is_not_accepted_for_a_complete_one() {
         desk.meet(Hello { consistent: peer_consistent, ..hello(lineage, true) });
         let view = desk.engine.view();
         let hint = view.fault().expect("a flush failed").hint;
-        let accepts = view.no_complete_copy().contains("`helio member accept db/VOLUME` on paris");
+        let accepts = view.no_complete_copy().contains("`helio member accept db/data` on paris");
         assert_eq!(accepts, consistent, "{}", view.no_complete_copy());
         let nowhere = hint.starts_with("no node has a complete copy: restore db from a backup");
         assert_eq!(nowhere, !consistent && !peer_consistent, "{hint}");
