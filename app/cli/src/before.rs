@@ -121,6 +121,7 @@ fn as_value(copy: &KeptCopy) -> serde_json::Value {
             CopyOwner::Resync => None,
             CopyOwner::Operator(name, _) => Some(name.as_str()),
         },
+        "id": copy.id().map(|id| id.to_string()),
         "required": copy.class == CopyClass::Required,
         "held": copy.stage == CopyStage::Held,
         "rollback_to": match copy.stage {

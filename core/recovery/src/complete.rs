@@ -6,7 +6,7 @@
 //! | `complete` | all of the volumes, as of one moment | yes | yes |
 //! | `preserved` | inconsistent, but its last consistent state is preserved beside it | no | yes |
 //! | `given-up` | an operator discarded it, and no resync to it began since | no | yes |
-//! | `suspect` | a flush failed on it; of a node's own copy, that it is consistent otherwise | no | yes |
+//! | `suspect` | a flush failed on it. A node calls its own copy so only if it is consistent otherwise | no | yes |
 //! | `failed` | the node reports that a disk or a file failed | no | yes |
 //! | `unheard` | nothing: the node has not connected since this daemon started | no | yes |
 //! | `inconsistent` | a resync to it did not end, or some regions are only on the other node | no | no |
@@ -218,6 +218,11 @@ impl<'a> Side<'a> {
     /// What makes its copy one that is known to be complete, if an operator can do anything about it; and whether that loses no write.
     fn completion(&self, group: &str, other: &str) -> Option<(bool, String)> {
         let node = self.node;
+        // A promotion needs that first.
+        let first = match self.suspect {
+            "" => String::new(),
+            _ => format!("{}, then ", self.acceptance(group)),
+        };
         let (keeps, step) = match self.copy {
             Completeness::Failed if self.repair.is_empty() => {
                 (true, format!("repair what `helio status {group}` on {node} shows"))
@@ -226,24 +231,24 @@ impl<'a> Side<'a> {
             Completeness::Unheard => {
                 (true, format!("start the daemon of {node}, or restore the link"))
             }
+            // Whether it is consistent otherwise, only its own node knows.
+            Completeness::Suspect if self.suspect.is_empty() => return None,
             Completeness::Suspect => {
-                let volume = if self.suspect.is_empty() { "VOLUME" } else { self.suspect };
-                let demote = self.demotion(group);
-                let step = format!(
-                    "{demote}`helio member accept {group}/{volume}` on {node} uses its copy without the writes that the failed \
-                     flush lost"
-                );
-                (false, step)
+                let accept = self.acceptance(group);
+                (
+                    false,
+                    format!("{accept} uses its copy without the writes that the failed flush lost"),
+                )
             }
             Completeness::Preserved => {
                 let step = format!(
-                    "`helio promote {group} --force --restore` on {node} goes back to its preserved copy, without the writes since"
+                    "{first}`helio promote {group} --force --restore` on {node} goes back to its preserved copy, without the writes since"
                 );
                 (false, step)
             }
             Completeness::GivenUp => {
                 let step = format!(
-                    "`helio promote {group} --force` on {node} uses the discarded copy after all, without the writes of {other} since"
+                    "{first}`helio promote {group} --force` on {node} uses the discarded copy after all, without the writes of {other} since"
                 );
                 (false, step)
             }
@@ -252,6 +257,12 @@ impl<'a> Side<'a> {
             }
         };
         Some((keeps, step))
+    }
+
+    /// Accepting the volume of which a flush failed.
+    fn acceptance(&self, group: &str) -> String {
+        let Side { node, suspect, .. } = self;
+        format!("{}`helio member accept {group}/{suspect}` on {node}", self.demotion(group))
     }
 
     /// The step before one that only a secondary takes.
@@ -275,11 +286,14 @@ pub fn no_complete_copy(group: &str, sides: [Side<'_>; 2]) -> String {
     let [a, b] = sides.map(|side| side.copy.of_node(side.node));
     if steps.is_empty() {
         return format!(
-            "no node has a complete copy: restore {group} from a backup, unless the status of a node shows a preserved copy; {a}, \
-             and {b}"
+            "no node has a complete copy: restore {group} from a backup, unless the status of a node shows a preserved copy, or how to use a \
+             suspect one; {a}, and {b}"
         );
     }
-    format!("discard no copy yet: {a}, and {b}. First: {}", steps.join("; or "))
+    let steps = steps.join("; otherwise: ");
+    format!(
+        "neither copy is known to be complete: {a}, and {b}. Do not discard one. To complete one: {steps}"
+    )
 }
 
 /// What an operator does about two nodes of which one must be discarded, if one copy is known to be worse. It never discards the last
@@ -355,11 +369,22 @@ mod tests {
     fn two_copies_neither_of_which_is_complete_have_a_way_out_unless_neither_can_become_so() {
         let incomplete = || Completeness::ALL.into_iter().filter(|copy| !copy.is_complete());
         for (a, b) in incomplete().flat_map(|a| incomplete().map(move |b| (a, b))) {
-            for (role, repair) in [(Role::Primary, "repair it"), (Role::Secondary, "")] {
-                let side = |node, copy| Side { node, role, copy, repair, suspect: "" };
+            for (role, repair, suspect) in [
+                (Role::Primary, "repair it", ""),
+                (Role::Secondary, "", "logs"),
+                (Role::Primary, "", "logs"),
+            ] {
+                let side = |node, copy| Side { node, role, copy, repair, suspect };
                 let says = no_complete_copy("db", [side("paris", a), side("lyon", b)]);
-                let can = a.may_be_complete() || b.may_be_complete();
-                assert_eq!(says.starts_with("discard no copy yet: "), can, "{says}");
+                let has_step = |copy: Completeness| {
+                    copy.may_be_complete() && (copy != Completeness::Suspect || !suspect.is_empty())
+                };
+                let can = has_step(a) || has_step(b);
+                assert_eq!(
+                    says.starts_with("neither copy is known to be complete: "),
+                    can,
+                    "{says}"
+                );
                 let backup = says.starts_with("no node has a complete copy: restore db from");
                 assert_eq!(backup, !can, "{says}");
                 assert!(!says.contains("--discard"), "{says}");
@@ -369,8 +394,9 @@ mod tests {
                             format!("repair what `helio status db` on {node} shows")
                         }
                         Completeness::Failed => repair.into(),
+                        Completeness::Suspect if suspect.is_empty() => String::new(),
                         Completeness::Suspect => {
-                            format!("`helio member accept db/VOLUME` on {node}")
+                            format!("`helio member accept db/logs` on {node} ")
                         }
                         Completeness::Preserved => {
                             format!("`helio promote db --force --restore` on {node}")
@@ -381,13 +407,17 @@ mod tests {
                     };
                     assert!(says.contains(&step), "{node}: {says}");
                 }
-                let first = says.split(". First: ").nth(1).unwrap_or_default();
+                let first = says.split(" To complete one: ").nth(1).unwrap_or_default();
                 let keeps = |copy| matches!(copy, Completeness::Failed | Completeness::Unheard);
                 let loses = ["`helio promote", "`helio member", "`helio demote"];
                 let begins = loses.iter().any(|command| first.starts_with(command));
                 assert_eq!(begins, can && !keeps(a) && !keeps(b), "the loss is last: {says}");
-                let demotes = role == Role::Primary && [a, b].contains(&Completeness::Suspect);
-                assert_eq!(says.contains("helio demote"), demotes, "{says}");
+                // A suspect copy is accepted on a secondary, also before a promotion.
+                let accepts = says.matches("helio member accept").count();
+                let demotes = if role == Role::Primary { accepts } else { 0 };
+                assert_eq!(says.matches("helio demote").count(), demotes, "{says}");
+                let promotes = says.matches("helio promote").count();
+                assert!(suspect.is_empty() || accepts >= promotes, "{says}");
                 let faults = helio_units::form::faults("x failed: y", Some(&says), true);
                 assert!(faults.is_empty(), "{faults:?}: {says}");
             }
@@ -414,7 +444,9 @@ mod tests {
                 assert_eq!(discards("lyon"), a.is_complete() && !may_be(b), "{a:?} {b:?}");
                 let one = discards("paris") || discards("lyon");
                 let demotes = role == Role::Primary && one;
-                assert!(text.starts_with("discard no") || text.contains("helio demote") == demotes);
+                assert!(
+                    text.starts_with("neither copy") || text.contains("helio demote") == demotes
+                );
                 let faults = helio_units::form::faults("x failed: y", says.as_deref(), true);
                 assert!(says.is_none() || faults.is_empty(), "{faults:?}: {text}");
             }

@@ -45,7 +45,7 @@ pub use dice::{Dice, drawn, first_seed, rounds, times, walk_share};
 pub use loop_device::LoopDevice;
 pub use pair::{Pair, Plan};
 pub use port::free_port;
-pub use process::Group;
+pub use process::{Group, handles};
 pub use program::{PYTHON, Told, have, helio, helio_binary, lacking, run, run_within, say_skipped};
 pub use scratch::TempDir;
 pub use small::SmallFs;

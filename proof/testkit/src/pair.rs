@@ -246,6 +246,18 @@ impl Pair {
         run(command.args(arguments).env("HELIO_STATE_DIR", self.state(node)))
     }
 
+    /// Runs `helio check` for a node.
+    ///
+    /// # Panics
+    /// As for any verb.
+    #[track_caller]
+    pub fn check(&self, node: &str) -> Told {
+        self.helio(
+            node,
+            &["check", "--node", node, "--config", &self.config().display().to_string()],
+        )
+    }
+
     /// Starts a verb of `helio` on a node, and does not wait for its end. Its output is discarded.
     ///
     /// # Panics

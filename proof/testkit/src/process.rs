@@ -65,15 +65,10 @@ impl Group {
         }
     }
 
-    /// Whether its first process handles that signal. Before, a shell that had it ignored in the background counts for it, too.
+    /// Whether its first process has a handler for that signal. One that a shell started in the background ignores SIGINT until then.
     #[must_use]
     pub fn handles(&self, signal: Signal) -> bool {
-        let status =
-            std::fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap_or_default();
-        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
-        let mask =
-            mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default();
-        mask & 1 << (signal.as_raw() - 1) != 0
+        handles(self.id(), signal)
     }
 
     /// The pipes of its output, where the command asked for pipes and nobody took them before.
@@ -119,6 +114,15 @@ impl Drop for Group {
         let _ = self.leash.wait();
         self.kill();
     }
+}
+
+/// Whether the process of that number has a handler for that signal.
+#[must_use]
+pub fn handles(process: u32, signal: Signal) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:\t"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask, 16).ok()).unwrap_or_default();
+    mask & 1 << (signal.as_raw() - 1) != 0
 }
 
 /// A shell that waits on a pipe only this process holds open, and runs a script when it closes: so a test that is itself

@@ -51,7 +51,7 @@
 //! | 32..433 | lineage of the image: as in the superblock |
 //! | 433..497 | name: length byte, ASCII, zeros; a resync's copy has none |
 //! | 497..505 | rollback: the copy to which the volumes roll back, an older one of the list; else zero |
-//! | 505..512 | id of an operator's copy, little-endian, the highest bit set if it is of this node alone; a resync's copy has zeros |
+//! | 505..512 | id of an operator's copy; a resync's copy has zeros |
 //!
 //! Record header, magic `HLBR`:
 //!
@@ -143,8 +143,8 @@ pub enum CopyOwner {
     Operator(CopyName, CopyId),
 }
 
-/// What tells a copy from any other one that has the name: drawn when it is created, equal on both nodes, and kept by a refresh. 56 bits,
-/// of which one says that it is of one node alone.
+/// What tells a named copy from others of its name: 56 bits that are drawn when it is created. The copies that both nodes cut at one item have
+/// the same; a refresh at an item keeps it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CopyId(u64);
 
@@ -152,24 +152,10 @@ impl CopyId {
     /// Bytes of one.
     const BYTES: usize = COPY_BYTES - ID_AT;
 
-    const ALONE: u64 = 1 << (8 * Self::BYTES - 1);
-
-    /// That of a copy on both nodes, by a number that was drawn.
+    /// That of a number that was drawn.
     #[must_use]
     pub const fn of(drawn: u64) -> Self {
-        Self(drawn & (Self::ALONE - 1))
-    }
-
-    /// That of a copy on one node alone.
-    #[must_use]
-    pub const fn alone(drawn: u64) -> Self {
-        Self(Self::of(drawn).0 | Self::ALONE)
-    }
-
-    /// Whether the copy was created on one node alone.
-    #[must_use]
-    pub const fn is_alone(self) -> bool {
-        self.0 & Self::ALONE != 0
+        Self(drawn & ((1 << (8 * Self::BYTES)) - 1))
     }
 
     pub(crate) fn encode(self, w: &mut Writer<'_>) {

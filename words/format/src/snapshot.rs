@@ -16,9 +16,9 @@ use helio_units::{CopyName, Sequence};
 pub enum SnapshotAct {
     /// A copy of that name is cut: it holds every item before this one, and none behind it.
     Create(CopyName),
-    /// The copy of that name is dropped, if it is the one that is meant.
+    /// The copy of that name is dropped, if it has the id.
     Delete(CopyName),
-    /// As for the first. Once it is held, the copy that had the name is dropped, if it is the one that is meant.
+    /// As for the first. Once it is held, the copy that had the name and the id is dropped.
     Refresh(CopyName),
 }
 

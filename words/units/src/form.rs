@@ -74,10 +74,9 @@ fn lacks_object(command: &str) -> bool {
     words.len() < 2 && !words.iter().any(|verb| OF_NODE.contains(verb))
 }
 
-/// Placeholders and indices where a name belongs. Which node to discard, the operator chooses; of which volume of the peer a flush failed, its
-/// status tells.
+/// Placeholders and indices where a name belongs. Which node to discard, the operator chooses.
 fn unnamed(text: &str) -> Vec<String> {
-    let text = text.replace("--discard NODE", "--discard").replace("/VOLUME` on", "` on");
+    let text = text.replace("--discard NODE", "--discard");
     let words: Vec<&str> =
         text.split(|c: char| !(c.is_alphanumeric() || "-_.=".contains(c))).collect();
     let placeholders = words.iter().filter(|word| PLACEHOLDERS.contains(word));

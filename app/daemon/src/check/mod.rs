@@ -96,7 +96,7 @@ pub struct Wish {
 pub struct Served {
     /// The sizes of its volumes.
     pub volumes: BTreeMap<String, Bytes>,
-    /// One of the two nodes refuses the connection: as of one that reaches the same disk, or whose machine was copied.
+    /// One of the two nodes refuses the connection: for example, both reach the same disk, or a machine was copied.
     pub refused: Option<RefusedPeer>,
 }
 
@@ -151,7 +151,7 @@ pub fn check(wish: &Wish) -> Vec<Finding> {
     found
 }
 
-/// What only two daemons together can know: that the running ones refuse each other.
+/// The running daemon reports that the connection of a group is refused: no check of one node finds why.
 fn connection(group: &str, served: &Served) -> Option<Finding> {
     let RefusedPeer { name, why, hint } = served.refused.clone()?;
     let what = format!("connection of {group} with {name}");

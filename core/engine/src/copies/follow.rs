@@ -8,7 +8,6 @@ use crate::turn::Turn;
 use alloc::format;
 use alloc::string::String;
 use helio_format::before::{CopyId, KeptCopy};
-use helio_format::lineage::Lineage;
 use helio_format::snapshot::SnapshotAct;
 use helio_format::superblock::Superblock;
 use helio_stack::KeptImage;
@@ -35,9 +34,12 @@ impl Copies {
                 let creates = matches!(act, SnapshotAct::Create(_));
                 match held {
                     // Its item comes again, perhaps in a later generation.
-                    Some(held) if held.id() == Some(id) && creates => return is_due,
-                    Some(held) if is_same(&held, (&wanted, id)) => return is_due,
-                    Some(held) if !is_meant(&held, id, &record.lineage) => {
+                    Some(held)
+                        if held.id() == Some(id) && (creates || is_done(&held.image, &wanted)) =>
+                    {
+                        return is_due;
+                    }
+                    Some(held) if held.id() != Some(id) => {
                         if is_due {
                             let why = another(&name, &held, turn.config());
                             self.miss((name, id), why, turn);
@@ -71,24 +73,18 @@ impl Copies {
             ) if item == at && is_due => self.quiet(Some(at), record, local, turn),
             (SnapshotAct::Create(_) | SnapshotAct::Refresh(_), _) => false,
             (SnapshotAct::Delete(name), Task::Idle) if is_due => {
-                self.drop_named((&name, id), &record.lineage, local, turn);
+                self.drop_named((&name, id), local, turn);
                 true
             }
             (SnapshotAct::Delete(_), _) => false,
         }
     }
 
-    /// The primary's operator does not want that copy any more.
-    fn drop_named(
-        &mut self,
-        (name, id): (&CopyName, CopyId),
-        line: &Lineage,
-        local: &mut Local,
-        turn: &mut Turn,
-    ) {
+    /// The primary's operator does not want that copy any more. Another one of its name stays: nobody asked for its end.
+    fn drop_named(&mut self, (name, id): (&CopyName, CopyId), local: &mut Local, turn: &mut Turn) {
         self.missing.retain(|missing| missing.name != *name || missing.id != id);
         match local.copy_named(name) {
-            Some(held) if is_meant(&held, id, line) => {
+            Some(held) if held.id() == Some(id) => {
                 self.begin_drop((*name, held.number, DELETED), By::Abandoned, local, turn);
             }
             Some(held) => {
@@ -151,23 +147,12 @@ impl Copies {
     }
 }
 
-/// Whether that copy has the id, and is what the volumes held at the same item of one line.
-fn is_same(held: &KeptCopy, (wanted, id): (&KeptImage, CopyId)) -> bool {
-    let KeptImage { lineage, head, .. } = held.image;
-    held.id() == Some(id) && lineage.generation == wanted.lineage.generation && head == wanted.head
+/// Whether an image is what the volumes held at that item of the line, or at a later one.
+fn is_done(held: &KeptImage, wanted: &KeptImage) -> bool {
+    held.lineage.generation == wanted.lineage.generation && held.head >= wanted.head
 }
 
-/// Whether a primary that names a copy means that one. A copy of its line that has another id is an older one of the name: the primary deleted it
-/// while it kept no order for this node. One that was created on this node alone, or on another line, is none of its business.
-fn is_meant(held: &KeptCopy, id: CopyId, line: &Lineage) -> bool {
-    let KeptImage { lineage, head, .. } = held.image;
-    let on_line = lineage.generation == line.generation
-        || line.fork_from(lineage.generation).is_some_and(|fork| head <= fork);
-    let both = !id.is_alone() && held.id().is_some_and(|own| !own.is_alone());
-    held.id() == Some(id) || both && on_line
-}
-
-/// That a copy of that name stays, which the primary does not mean.
+/// That a copy stays that has the name, and is not the one that the primary means.
 fn another(name: &CopyName, held: &KeptCopy, config: &Config) -> String {
     let (at, group) = (held.image.at, &config.group);
     let Generation { number, .. } = held.image.lineage.generation;

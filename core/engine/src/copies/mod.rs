@@ -185,9 +185,9 @@ impl Copies {
         turn: &mut Turn,
     ) -> Result<(), Refusal> {
         let replaces = self.may_create(act, local, turn)?;
+        // What this node alone replaces is no longer what its peer has.
         let id = match (by, replaces) {
-            (By::Here(_), _) => CopyId::alone(drawn),
-            (_, Some((_, id))) if !id.is_alone() => id,
+            (By::Command(_), Some((_, id))) => id,
             _ => CopyId::of(drawn),
         };
         self.begin_cut((act.name(), id), by, replaces.map(|(number, _)| number), local, turn);

@@ -16,7 +16,9 @@ impl View<'_> {
         let preserved = self.keeper.kept().is_some_and(|(_, sound)| sound);
         let copy = match Completeness::of(&self.hello_of_record()) {
             // To accept such a copy does not complete it.
-            Completeness::Suspect if !self.record.superblock().consistent => {
+            Completeness::Suspect | Completeness::GivenUp
+                if !self.record.superblock().consistent =>
+            {
                 Completeness::Inconsistent
             }
             copy => copy,
@@ -107,8 +109,8 @@ impl View<'_> {
         self.of_both(no_complete_copy)
     }
 
-    /// The same, if a preserved copy on this sound node is a way out for two secondaries: the peer does not know of it, and what it reports
-    /// does not name it.
+    /// The same, if two secondaries are connected, neither copy is complete, and this sound node preserves a consistent one: what the peer reports
+    /// does not name that.
     #[must_use]
     pub fn preserved_choice(&self) -> Option<String> {
         let idle = self.peer.session().peer().is_some_and(|peer| !peer.serving);

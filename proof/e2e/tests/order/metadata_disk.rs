@@ -270,8 +270,7 @@ fn a_lone_file_that_may_be_old_is_refused_until_an_operator_accepts_it() {
     let refused = helio_testkit::helio(&line).expect_failure();
     assert!(refused.contains("the other one may be newer"), "{refused}");
     assert!(refused.contains(&format!("helio metadata accept {shown}")), "{refused}");
-    let line = ["check", "--node", "paris", "--config", &config, "--state", &state];
-    let told = helio_testkit::helio(&line);
+    let told = pair.check("paris");
     assert!(!told.status.success() && told.stdout.contains("the other one may be newer"), "{told}");
 
     fs::remove_file(&second).expect("it is there");
@@ -304,9 +303,7 @@ fn metadata_is_moved_beside_a_second_file_and_both_count_afterwards() {
         assert!(said.contains("its second metadata file stays where it is"), "{said}");
         assert!(second.exists() && first.exists() == (to == &state));
     }
-    let config = pair.config().display().to_string();
-    let check = ["check", "--node", "paris", "--config", &config, "--state", &state];
-    helio_testkit::helio(&check).expect_success();
+    pair.check("paris").expect_success();
     pair.start("paris");
     assert!(group(&pair, "paris")["fault"].is_null());
     wait_level(&pair, "paris");

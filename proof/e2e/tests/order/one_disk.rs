@@ -2,7 +2,7 @@
 //! A disk that both nodes reach, whatever path leads to it: it belongs to one of them.
 
 use helio_e2e::{PATIENCE, begin, wait_level};
-use helio_testkit::{LoopDevice, Pair, Plan, TempDir, Told, eventually, helio};
+use helio_testkit::{LoopDevice, Pair, Plan, TempDir, eventually};
 use helio_units::{Bytes, Mode};
 use std::fs;
 use std::path::Path;
@@ -22,20 +22,13 @@ fn wait_refused(pair: &Pair, [one, other]: [(&str, &Path); 2]) {
         });
         // A connection is being tried again now and then.
         eventually(PATIENCE, "both owners in a check", || {
-            let told = check(pair, node);
+            let told = pair.check(node);
             let found = told.stdout.contains("FAIL  connection of db with ")
                 && ways.iter().any(|way| told.stdout.contains(way));
             assert!(!found || !told.status.success(), "{told}");
             found.then_some(())
         });
     }
-}
-
-/// `helio check` on a node whose daemon runs.
-fn check(pair: &Pair, node: &str) -> Told {
-    let (state, config) = (pair.state(node), pair.config());
-    let (state, config) = (state.display().to_string(), config.display().to_string());
-    helio(&["check", "--node", node, "--config", &config, "--state", &state])
 }
 
 /// The second device shows the same bytes, or a part of them.

@@ -180,10 +180,9 @@ fn a_snapshot_that_the_secondary_created_itself_stays_whatever_its_primary_does_
     let missing = || list(&pair, "lyon")["missing"][0]["reason"].as_str().map(str::to_owned);
     let mut since = Value::Null;
     writers.write_for(Duration::from_millis(50));
-    for line in [["create", "db@own", ""], ["refresh", "db@own", "--yes"]] {
-        let line: Vec<&str> =
-            ["snapshot"].into_iter().chain(line).filter(|it| !it.is_empty()).collect();
-        pair.helio("paris", &line).expect_success();
+    for line in [&["snapshot", "create", "db@own"][..], &["snapshot", "refresh", "db@own", "--yes"]]
+    {
+        pair.helio("paris", line).expect_success();
         let why = eventually(PATIENCE, "lyon to miss the one of paris", || {
             let now = list(&pair, "lyon")["missing"][0]["since_ms"].clone();
             missing().filter(|_| now != std::mem::replace(&mut since, now.clone()))

@@ -2,7 +2,7 @@
 //! A machine is copied: two daemons have the name, the metadata and the disks of one node.
 
 use helio_e2e::{PATIENCE, begin};
-use helio_testkit::{Daemon, Plan, eventually, free_port, helio, run};
+use helio_testkit::{Daemon, Plan, eventually, free_port, run};
 use helio_units::{Bytes, Mode};
 use std::fs;
 use std::process::Command;
@@ -36,11 +36,8 @@ fn of_two_daemons_of_one_node_only_one_is_followed_and_both_are_named() {
     eventually(PATIENCE, "the reason in the status of lyon", || {
         pair.status("lyon").to_string().contains(why).then_some(())
     });
-    let (config, state) =
-        (pair.config().display().to_string(), pair.state("lyon").display().to_string());
     eventually(PATIENCE, "both daemons in a check on lyon", || {
-        let check = ["check", "--node", "lyon", "--config", &config, "--state", &state];
-        let told = helio(&check).stdout;
+        let told = pair.check("lyon").stdout;
         (told.contains("FAIL  connection of db with paris: ") && told.contains(why)).then_some(())
     });
     other.terminate();

@@ -2,8 +2,9 @@
 //! The form of commands: omitted names, old names, `--json`, `--wait` that is interrupted, a closed pipe, completion.
 
 use crate::common::{PATIENCE, assert_says, promote, replicating};
-use helio_testkit::{Pair, Plan, Told, eventually, helio_binary, run};
+use helio_testkit::{Pair, Plan, Told, eventually, handles, helio_binary, run};
 use helio_units::{Bytes, Mode};
+use rustix::process::Signal;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 
@@ -147,11 +148,7 @@ fn a_wait_that_is_interrupted_or_over_says_that_the_work_continues() {
     let mut waiting = start(&pair, &slow);
     let mut said = BufReader::new(waiting.stdout.take().expect("is piped"));
     said.read_line(&mut String::new()).expect("the verify was accepted");
-    eventually(PATIENCE, "the signal is caught", || {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", waiting.id())).ok()?;
-        let caught = status.lines().find_map(|row| row.strip_prefix("SigCgt:\t"))?;
-        (u64::from_str_radix(caught, 16).ok()? & 2 != 0).then_some(())
-    });
+    eventually(PATIENCE, "its handler", || handles(waiting.id(), Signal::INT).then_some(()));
     run(Command::new("kill").args(["-INT", &waiting.id().to_string()])).expect_success();
     let (code, text) = end(waiting);
     assert_eq!(code, Some(130), "{text}");

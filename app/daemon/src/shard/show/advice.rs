@@ -84,8 +84,11 @@ pub(super) struct Words<'a> {
     /// The change of role that is in progress.
     pub(super) change: &'a str,
     /// What an operator does about two copies neither of which is known to be complete.
-    pub(super) copies: &'a str,
+    pub(super) copies: &'a dyn Fn() -> String,
 }
+
+/// What such a row says.
+const COPIES: &str = "{copies}";
 
 /// Label, what must hold, and what is said.
 type Row = (&'static str, fn(&Facts) -> bool, &'static str);
@@ -195,9 +198,9 @@ const ROWS: [Row; 44] = [
         |f| f.idle() && f.is(State::NeedsSync) && f.peer_complete,
         "`helio promote {group}` on {peer}, which then completes the resync",
     ),
-    ("complete-nowhere", |f| f.idle() && !f.new && f.is(State::NeedsSync), "{copies}"),
+    ("complete-nowhere", |f| f.idle() && !f.new && f.is(State::NeedsSync), COPIES),
     ("returns", |f| f.idle() && f.returning, "nothing; {node} waits for a report of {peer}"),
-    ("new-here-nowhere", |f| f.idle() && f.new && !f.peer_complete, "{copies}"),
+    ("new-here-nowhere", |f| f.idle() && f.new && !f.peer_complete, COPIES),
     (
         "new-pair",
         |f| f.idle() && f.new && f.peer_new,
@@ -273,14 +276,12 @@ const ROWS: [Row; 44] = [
 /// The advice for these facts.
 pub(super) fn of(facts: &Facts, words: &Words<'_>) -> String {
     let &Words { group, node, peer, change, copies } = words;
-    let all = [
-        ("{group}", group),
-        ("{node}", node),
-        ("{peer}", peer),
-        ("{change}", change),
-        ("{copies}", copies),
-    ];
-    all.into_iter().fold(row(facts).2.into(), |text, (word, meaning)| text.replace(word, meaning))
+    let text = row(facts).2;
+    if text == COPIES {
+        return copies();
+    }
+    let all = [("{group}", group), ("{node}", node), ("{peer}", peer), ("{change}", change)];
+    all.into_iter().fold(text.into(), |text: String, (word, meaning)| text.replace(word, meaning))
 }
 
 fn row(facts: &Facts) -> &'static Row {
@@ -403,7 +404,10 @@ mod tests {
 
     fn says(facts: Facts) -> String {
         let (group, node, peer) = ("db", "paris", "lyon");
-        of(&facts, &Words { group, node, peer, change: "handing over", copies: "" })
+        of(
+            &facts,
+            &Words { group, node, peer, change: "handing over", copies: &|| "neither".into() },
+        )
     }
 
     #[test]

@@ -154,28 +154,33 @@ pub(super) fn next(status: &Status, group: &Group, clock: &Clock) -> String {
     if let Some(choice) = group.engine.view().preserved_choice() {
         return choice;
     }
+    // As of now: the refusal was told at the last attempt to connect.
+    if status.verdict == Verdict::SplitBrain
+        && let Some(only) = group.engine.view().only_choice()
+    {
+        return only;
+    }
     // A repair without an operator may need something else first: the end of a pause, a primary, a resync.
     let repair = fault(status, group).map(|(_, fault)| fault.hint.clone());
     let repairs = repair.as_ref().filter(|hint| !Fault::needs_nothing(hint));
     match (repairs, &status.link.hint) {
-        // A primary that is refused for its fault cannot repair it before; and what a split brain needs first, its advice says.
+        // What a primary needs that is refused because of its fault, the refusal says.
         (Some(repair), Some(link))
             if status.verdict == Verdict::DiskFailed
                 && status.role == Role::Secondary
                 && status.fault.is_some()
                 && !link.contains(repair.as_str()) =>
         {
-            return format!("{repair}. Then {link}");
+            return format!("{repair}. After that: {link}");
         }
         (_, Some(hint)) | (Some(hint), None) => return hint.clone(),
         (None, None) => {}
     }
     let connected = status.link.state == LinkState::Connected;
     if status.verdict == Verdict::SplitBrain {
-        let only = group.engine.view().only_choice();
-        return only.unwrap_or_else(|| format!(
+        return format!(
             "choose the node to discard: `helio demote {name}` on it, then `helio resolve {name} --discard NODE` on it"
-        ));
+        );
     }
     if let Some(unblock) = unblock(status, group, connected) {
         return unblock;
@@ -185,7 +190,7 @@ pub(super) fn next(status: &Status, group: &Group, clock: &Clock) -> String {
         return hint;
     }
     let change = status.changing.unwrap_or_default();
-    let copies = group.engine.view().no_complete_copy();
+    let copies = || group.engine.view().no_complete_copy();
     let words = Words { group: name, node: &group.config.node, peer, change, copies: &copies };
     let next = advice::of(&facts(status, group, clock), &words);
     if Fault::needs_nothing(&next) { repair.unwrap_or(next) } else { next }

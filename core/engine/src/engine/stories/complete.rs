@@ -198,7 +198,7 @@ fn two_that_diverged_and_have_no_complete_copy_are_told_what_to_repair_first() {
     let told = desk.engine.view().status(desk.now).link.hint.expect("lyon refuses paris");
     let shown = desk.engine.view().only_choice().expect("there is one");
     for hint in [told, shown] {
-        assert!(hint.ends_with(". First: repair the disk on lyon"), "{hint}");
+        assert!(hint.ends_with(" To complete one: repair the disk on lyon"), "{hint}");
     }
 }
 

@@ -210,29 +210,24 @@ fn a_secondary_keeps_a_copy_that_only_has_the_name_of_the_one_that_its_primary_m
     }
 }
 
-/// The primary deleted it while it kept no order for this node, and created another one.
+/// The primary sends again what the secondary had applied when it crashed.
 #[test]
-fn a_secondary_replaces_an_older_copy_of_its_primarys_line_but_none_of_its_own() {
-    for (id, replaced) in [(CopyId::of(1), true), (CopyId::alone(1), false)] {
-        for act in [SnapshotAct::Create, SnapshotAct::Refresh, SnapshotAct::Delete] {
-            let mut found = holding(1);
-            found.copies[0].owner = CopyOwner::Operator(name("copy-1"), id);
-            let (lineage, head) = (record(true).lineage, Sequence(7));
-            found.copies[0].image = KeptImage { lineage, head, ..KeptImage::default() };
-            let mut desk = Desk::following(found);
-            desk.snapshot_of(21, act(name("copy-1")), CopyId::of(77));
-            if replaced && act(name("copy-1")) != SnapshotAct::Delete(name("copy-1")) {
-                desk.comes();
-                assert_eq!(desk.store(StoreOutcome::Done), StoreOp::Flush);
-                let copy = desk.listed(CopyStage::Held);
-                assert_eq!((copy.image.head, copy.id()), (Sequence(21), Some(CopyId::of(77))));
-            }
-            while !desk.pools.is_empty() {
-                desk.pool(PoolOutcome::Done);
-            }
-            let stays = desk.engine.view().copies().held.iter().any(|it| it.copy.number.0 == 1);
-            assert_eq!(stays, !replaced, "{id}: {:?}", act(name("copy-1")));
-        }
+fn an_item_that_comes_again_neither_replaces_nor_drops_a_later_copy() {
+    for (act, of) in [
+        (SnapshotAct::Refresh(name("copy-1")), CopyId::of(1)),
+        (SnapshotAct::Create(name("copy-1")), CopyId::of(1)),
+        (SnapshotAct::Delete(name("copy-1")), CopyId::of(77)),
+    ] {
+        let mut found = holding(1);
+        let (lineage, head) = (record(true).lineage, Sequence(30));
+        found.copies[0].image =
+            KeptImage { lineage, head, consistent: true, ..KeptImage::default() };
+        let mut desk = Desk::following(found);
+        desk.snapshot_of(21, act, of);
+        desk.store_all();
+        let held = desk.engine.view().copies().held;
+        assert_eq!(held.iter().map(|it| it.copy.image.head).collect::<Vec<_>>(), [head], "{act:?}");
+        assert!(desk.missing().is_empty() && desk.pools.is_empty(), "{act:?}");
     }
 }
 
