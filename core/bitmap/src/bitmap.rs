@@ -25,6 +25,7 @@ use helio_plant::{Plant, planted};
 use helio_units::{Bytes, Extent, VolumeIndex};
 
 mod cut;
+mod update;
 
 use cut::Cut;
 
@@ -65,6 +66,8 @@ pub struct Bitmap {
     pending: Counts,
     /// While a cut is copied.
     cut: Option<Box<Cut>>,
+    /// While the peer may go back to what it held before an update: where it got something since (`bitmap/update.rs`).
+    update: Option<Box<Self>>,
 }
 
 impl Bitmap {
@@ -88,6 +91,7 @@ impl Bitmap {
             copying: BTreeSet::new(),
             pending: Counts::default(),
             cut: None,
+            update: None,
         }
     }
 
@@ -283,6 +287,9 @@ impl Bitmap {
         for region in self.grid.touched(volume, extent) {
             self.pending.remove(region);
         }
+        if self.update.is_some() {
+            self.peer_got(self.grid.touched(volume, extent));
+        }
     }
 
     /// The next region the copier should fetch at or behind `from`, wrapping once; it counts as being copied.
@@ -366,6 +373,7 @@ impl Bitmap {
         let of_cut = self.end_copy_of_cut(region);
         if of_cut.unwrap_or_else(|| self.copying.remove(&region.0)) {
             self.clear_one(region.0);
+            self.peer_got(region.0..region.0 + 1);
         }
     }
 
@@ -442,6 +450,7 @@ impl Bitmap {
         }
         self.copying.clear();
         self.end_cut();
+        self.end_update();
         self.dirty_count = 0;
     }
 

@@ -61,6 +61,10 @@ pub enum Plant {
     LagWithoutDirty,
     /// It leaves out what waits in order.
     LagWithoutItems,
+    /// What would be lost with a side leaves hot extents out.
+    StakeWithoutHot,
+    /// What a peer got in an update counts, although it may go back to its image of before.
+    UpdateForgotten,
     /// A secondary reports none once it applied all it received.
     LevelOnceDrained,
     /// A connection counts as a message of the peer.
@@ -241,6 +245,8 @@ impl Plant {
         ("lease-end-unchecked", Self::LeaseEndUnchecked),
         ("lag-without-dirty", Self::LagWithoutDirty),
         ("lag-without-items", Self::LagWithoutItems),
+        ("stake-without-hot", Self::StakeWithoutHot),
+        ("update-forgotten", Self::UpdateForgotten),
         ("level-once-drained", Self::LevelOnceDrained),
         ("connected-is-heard", Self::ConnectedIsHeard),
         ("seed-forgets", Self::SeedForgets),

@@ -161,6 +161,7 @@ fn hello(lineage: Lineage) -> Message {
         doubts: false,
         discarded: false,
         suspect: false,
+        keeps: false,
         lineage,
         head: Sequence(41),
         received: Sequence(41),

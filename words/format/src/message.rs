@@ -8,7 +8,7 @@
 //!
 //! | kind | body, in order |
 //! |---|---|
-//! | 1 hello | group name, node name, incarnation u64, role u8, serving flag, clean flag, consistent flag, wrote flag, alone flag, trusted flag, sure flag, doubts flag, discarded flag, suspect flag, lineage, head u64, received u64, durable u64, granularity u32, metadata sequence u64, remembers u64, volumes u16, (size u64, member's block u32, volume's block u32) each, report as kind 28; blocks are powers of two from 512 to 4096, the member's at most the volume's |
+//! | 1 hello | group name, node name, incarnation u64, role u8, serving flag, clean flag, consistent flag, wrote flag, alone flag, trusted flag, sure flag, doubts flag, discarded flag, suspect flag, keeps flag, lineage, head u64, received u64, durable u64, granularity u32, metadata sequence u64, remembers u64, volumes u16, (size u64, member's block u32, volume's block u32) each, report as kind 28; blocks are powers of two from 512 to 4096, the member's at most the volume's |
 //! | 2 start | lineage, from u64, consistent flag, keep flag, whole flag, to copy u64, stream u32 |
 //! | 3 item | sequence u64, after u64, kind u8, flags u8, volume u16, offset u64, length u64 (36 bytes; payload follows for writes and verifies) |
 //! | 4 ack | stream u32, received u64, completed u64, durable u64, ranges u8, (first u64, last u64) each |
@@ -92,6 +92,8 @@ pub struct Hello {
     pub discarded: bool,
     /// A flush of the sender's store failed, and what its copy holds of earlier writes is unknown until it was rewritten.
     pub suspect: bool,
+    /// The sender preserves its last consistent image, from before an update that has not ended.
+    pub keeps: bool,
     /// The generation the sender writes or follows, and its ancestors.
     pub lineage: Lineage,
     /// The last position in the sender's image, exact where `clean`.
@@ -642,6 +644,7 @@ fn encode_hello(hello: &Hello, w: &mut Writer<'_>) {
     w.flag(hello.doubts);
     w.flag(hello.discarded);
     w.flag(hello.suspect);
+    w.flag(hello.keeps);
     hello.lineage.encode(w);
     w.sequence(hello.head);
     w.sequence(hello.received);
@@ -686,6 +689,7 @@ fn decode_hello(r: &mut Reader<'_>) -> Result<Hello, Short> {
         doubts: r.flag()?,
         discarded: r.flag()?,
         suspect: r.flag()?,
+        keeps: r.flag()?,
         lineage: decode_lineage(r)?,
         head: r.sequence()?,
         received: r.sequence()?,

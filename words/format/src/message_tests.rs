@@ -165,6 +165,7 @@ fn hello() -> impl Strategy<Value = Message> {
                 doubts: f[0] ^ f[7],
                 discarded: f[1] ^ f[6],
                 suspect: f[1] ^ f[7],
+                keeps: f[2] ^ f[6],
                 lineage,
                 head: Sequence(n[2]),
                 received: Sequence(n[3]),

@@ -331,6 +331,7 @@ impl View<'_> {
             doubts: self.doubts_peer(),
             discarded: b.discarded,
             suspect: self.local.suspect().any(),
+            keeps: self.keeper.kept().is_some(),
             lineage: b.lineage,
             head,
             received: of_this(received),

@@ -355,11 +355,7 @@ impl View<'_> {
         for (volume, extent) in self.standing.unsettled(self.record, self.local) {
             marks.set(volume, extent);
         }
-        let own = self.marks();
-        for page in own.dirty_pages() {
-            let known = marks.join(page, Some(&own.page_bits(page)));
-            assert!(known, "two bitmaps of one group have different pages");
-        }
+        marks.join_recorded(self.marks());
         marks
     }
 

@@ -9,6 +9,7 @@ use alloc::format;
 use alloc::vec::Vec;
 use helio_format::lineage::Lineage;
 use helio_format::message::Hello;
+use helio_plant::{Plant, planted};
 use helio_recovery::{self as recovery, Verdict};
 use helio_units::{Bytes, Extent, Generation, VolumeIndex};
 
@@ -83,6 +84,9 @@ impl View<'_> {
         if self.record.superblock().marks_void {
             let sizes = self.turn.config().volumes.iter().zip(0..);
             return sizes.map(|(size, n)| (VolumeIndex(n), Extent::new(0, size.0))).collect();
+        }
+        if planted(Plant::StakeWithoutHot) {
+            return self.marks().dirty_runs();
         }
         self.own_marks().dirty_runs()
     }

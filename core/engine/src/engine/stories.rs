@@ -318,11 +318,8 @@ fn digests(extent: Extent, coarse: bool) -> Vec<Digest> {
 }
 
 fn config() -> Config {
-    Config {
-        names: [String::from("data")].into(),
-        on_error: OnError::Pass,
-        ..Config::new("db", "paris", "lyon", [SIZE].into())
-    }
+    let plain = Config::new("db", "paris", "lyon", [SIZE].into());
+    Config { names: [String::from("data")].into(), on_error: OnError::Pass, ..plain }
 }
 
 /// A secondary's.
@@ -341,6 +338,7 @@ fn hello(lineage: Lineage, consistent: bool) -> Hello {
         doubts: false,
         discarded: false,
         suspect: false,
+        keeps: false,
         lineage,
         head: Sequence::ZERO,
         received: Sequence::ZERO,

@@ -86,7 +86,8 @@ impl Primary {
         let nothing_to_do = self.marks.none_dirty() && peer_consistent;
         self.copier.begin_anew(head, &mut self.marks);
         let safe_copy = turn.config().safe_copy;
-        let (stream, keep) = self.target.begin_update(head, nothing_to_do, safe_copy);
+        let begun = self.target.begin_update(head, nothing_to_do, safe_copy);
+        let (stream, keep) = self.begun(begun);
         verify.rewind();
         // What the local store is still busy with reaches the peer by its marks: the peer owes no word about it.
         self.line.iter_mut().for_each(Entry::peer_completes);

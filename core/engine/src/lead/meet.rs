@@ -54,7 +54,7 @@ impl Primary {
 
     /// Takes note of what the peer's hello says of its image.
     pub(crate) fn meets(&mut self, peer: &Hello) {
-        self.target.met(peer.consistent, peer.head);
+        self.target.met(peer);
         if !peer.consistent {
             self.forget_committed();
         }

@@ -269,6 +269,7 @@ impl Primary {
             let anywhere = self.may_differ_anywhere(local);
             lag.dirty =
                 self.marks.dirty_bytes_with(if anywhere { local.suspect().volumes() } else { 0 });
+            lag.dirty += self.goes_back_by();
             lag.bytes = lag.dirty;
             lag.oldest = self.dirty_since.map_or(Duration::ZERO, |since| now - since);
         }
@@ -287,10 +288,15 @@ impl Primary {
         lag
     }
 
+    /// A peer that is away in an update may go back to its image of before.
+    fn goes_back_by(&self) -> Bytes {
+        if self.target.streams() { Bytes::ZERO } else { self.marks.got_bytes() }
+    }
+
     /// The peer may lack what is marked. It does not where its copy takes the place of this node's own.
     fn owes_dirty(&self, local: &Local) -> bool {
         let marked = self.may_differ_anywhere(local) || !self.marks.none_dirty();
-        marked && !self.peer_replaces_copy()
+        (marked || self.goes_back_by() > Bytes::ZERO) && !self.peer_replaces_copy()
     }
 
     /// Items that were accepted and that the peer does not have, the oldest first.

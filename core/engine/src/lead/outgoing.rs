@@ -3,6 +3,7 @@
 //! for the peer, and the drawing of the pace, stand in `target.rs`.
 
 use crate::lead::Primary;
+use crate::lead::target::{Begun, GoesBack};
 use crate::local::Local;
 use crate::peer::permit::Permit;
 use crate::resync::verify::Verify;
@@ -35,7 +36,8 @@ impl Primary {
         turn: &mut Turn,
     ) {
         let (head, safe_copy) = (self.line.head(), turn.config().safe_copy);
-        let (stream, keep) = self.target.begin_stream(head, from, consistent, safe_copy);
+        let begun = self.target.begin_stream(head, from, consistent, safe_copy);
+        let (stream, keep) = self.begun(begun);
         verify.rewind();
         let marked = self.marks.dirty_bytes().0;
         let to_copy = if consistent { 0 } else { self.chunks_from(from) + marked };
@@ -43,6 +45,18 @@ impl Primary {
         let start = Start { lineage, from, consistent, keep, whole, to_copy, stream, ships };
         turn.send(Message::Start(start));
         self.keep_pace(local, permit, turn);
+    }
+
+    /// What the peer got counts as not there, as long as it can go back to an image of before. Returns the number of the stream, and
+    /// whether the peer is to keep its image.
+    pub(super) fn begun(&mut self, (stream, keep, goes_back): Begun) -> (u32, bool) {
+        match goes_back {
+            GoesBack::No => self.marks.end_update(),
+            GoesBack::ToThis => self.marks.begin_update(true),
+            GoesBack::ToBefore => self.marks.begin_update(false),
+            GoesBack::Unchanged => {}
+        }
+        (stream, keep)
     }
 
     /// Bytes in the chunks that items from there on touch, one by one.
@@ -141,6 +155,7 @@ impl Primary {
         let shipped = self.target.owed().cut();
         if let Some(at) = self.target.pass_marker() {
             self.copier.stop();
+            self.marks.end_update();
             match shipped {
                 Some(cut) => self.cut_arrived(cut),
                 None => turn.info(format!("the peer's copy is consistent again as of item {at}")),

@@ -194,7 +194,8 @@ impl Primary {
         // One cut may differ in whole regions, and the next one in a block of each.
         self.copier.guess_anew();
         let cut = Cut::new(copy, head, at);
-        let (stream, keep) = self.target.begin_shipping(cut, behind, safe_copy);
+        let begun = self.target.begin_shipping(cut, behind, safe_copy);
+        let (stream, keep) = self.begun(begun);
         verify.rewind();
         let to_copy = self.marks.bytes_to_copy();
         self.copier.start(false, to_copy, turn.now());

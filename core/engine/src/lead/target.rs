@@ -17,10 +17,10 @@ use crate::peer::owed::{Cut, Owed, PeerCopy};
 use alloc::format;
 use alloc::string::String;
 use helio_format::frame::HEADER_BYTES;
-use helio_format::message::{Ack, Item};
+use helio_format::message::{Ack, Hello, Item};
 use helio_plant::{Plant, planted};
 use helio_stack::Shortage;
-use helio_units::{Bytes, Mode, Moment, Sequence};
+use helio_units::{Bytes, Generation, Mode, Moment, Sequence};
 
 /// Most bytes handed to the link and not yet taken by its socket (rule 8): enough to keep a socket busy between
 /// two turns of the loop, little enough that a lost link holds back little.
@@ -128,11 +128,27 @@ enum Coming {
 /// Whether the peer's image is known to keep the order promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Image {
-    /// As its last hello said; not, before the first one.
-    Said { consistent: bool },
+    /// As its last hello said; not, before the first one. `back`: what it could go back to in an update.
+    Said { consistent: bool, back: GoesBack },
     /// As the streams that began since then leave it.
     Streamed { consistent: bool },
 }
+
+/// What a peer can go back to once a stream has begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum GoesBack {
+    /// Nothing: its image stays consistent.
+    No,
+    /// The image that it has now.
+    ToThis,
+    /// The one from before an update that goes on.
+    ToBefore,
+    /// What it could go back to before.
+    Unchanged,
+}
+
+/// Of a stream that begins: its number, whether the peer is to preserve its last consistent image, and what it can go back to.
+pub(super) type Begun = (u32, bool, GoesBack);
 
 /// What a primary keeps for one peer: what it owes it, how far that peer is, the stream to it, and what is known of its copy.
 ///
@@ -180,7 +196,7 @@ impl Target {
             coming: Coming::Known,
             incarnation: None,
             copy: PeerCopy::ByBitmaps,
-            image: Image::Said { consistent: false },
+            image: Image::Said { consistent: false, back: GoesBack::Unchanged },
             keeping: PeerKeeping::default(),
             period: Period::default(),
         }
@@ -428,7 +444,7 @@ impl Target {
         from: Sequence,
         consistent: bool,
         safe_copy: SafeCopy,
-    ) -> (u32, bool) {
+    ) -> Begun {
         self.cursors.sent = Sequence(from.0 - 1);
         self.begin(head, from, consistent, safe_copy)
     }
@@ -440,7 +456,7 @@ impl Target {
         head: Sequence,
         consistent: bool,
         safe_copy: SafeCopy,
-    ) -> (u32, bool) {
+    ) -> Begun {
         if consistent {
             self.owed.restore_order();
         } else {
@@ -456,7 +472,7 @@ impl Target {
         cut: Cut,
         head: Sequence,
         safe_copy: SafeCopy,
-    ) -> (u32, bool) {
+    ) -> Begun {
         self.owed.begin_shipping(cut);
         let before = core::mem::replace(&mut self.cursors, Cursors::all_at(head));
         let begun = self.begin(head, head.next(), false, safe_copy);
@@ -466,25 +482,36 @@ impl Target {
         begun
     }
 
-    /// A stream flows from here on: the one before ends, and what the peer still says of it counts no more. Returns its
-    /// number, and whether the peer is to preserve its last consistent image.
+    /// A stream flows from here on: the one before ends, and what the peer still says of it counts no more.
     fn begin(
         &mut self,
         head: Sequence,
         from: Sequence,
         consistent: bool,
         safe_copy: SafeCopy,
-    ) -> (u32, bool) {
+    ) -> Begun {
         if self.is_to_be_told() {
             self.coming = Coming::Known;
         }
-        self.image = Image::Streamed { consistent };
+        let before = core::mem::replace(&mut self.image, Image::Streamed { consistent });
         self.streams += 1;
         let pace = Pace::Behind { until: head };
         let (unsent, uptake) = (Bytes::ZERO, Uptake::Unheard);
         self.flow = Some(Flow { pace, unsent, uptake, ships: None });
         let keep = self.keeping.ask(from, consistent, safe_copy);
-        (self.streams, keep)
+        let goes_back = match before {
+            _ if consistent => GoesBack::No,
+            Image::Streamed { consistent: true } | Image::Said { back: GoesBack::ToThis, .. } => {
+                if keep {
+                    GoesBack::ToThis
+                } else {
+                    GoesBack::Unchanged
+                }
+            }
+            Image::Streamed { consistent: false } => GoesBack::Unchanged,
+            Image::Said { back, .. } => back,
+        };
+        (self.streams, keep, goes_back)
     }
 
     /// Nothing is sent any more.
@@ -558,9 +585,16 @@ impl Target {
     }
 
     /// The peer connected, with an image as of that item.
-    pub(super) fn met(&mut self, consistent: bool, head: Sequence) {
-        self.keeping.met(consistent, head);
-        self.image = Image::Said { consistent };
+    pub(super) fn met(&mut self, peer: &Hello) {
+        let consistent = peer.consistent;
+        self.keeping.met(consistent, peer.head);
+        let back = match consistent {
+            // A peer without a history has nothing to keep.
+            true if peer.lineage.generation != Generation::NONE => GoesBack::ToThis,
+            false if peer.keeps => GoesBack::ToBefore,
+            _ => GoesBack::Unchanged,
+        };
+        self.image = Image::Said { consistent, back };
     }
 
     /// An acknowledgement came from that incarnation. Returns whether a stream flows that it may be of.
@@ -578,7 +612,7 @@ impl Target {
 
     /// The peer's image is known to keep the order promise.
     pub(super) const fn is_consistent(&self) -> bool {
-        let (Image::Said { consistent } | Image::Streamed { consistent }) = self.image;
+        let (Image::Said { consistent, .. } | Image::Streamed { consistent }) = self.image;
         consistent
     }
 

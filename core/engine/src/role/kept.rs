@@ -96,7 +96,7 @@ impl Standing {
         for _ in 0..PAGES_AT_ONCE {
             let marks = self.marks_mut(record);
             let Some(page) = marks.take_unsaved(tick) else { return };
-            let bits = marks.page_bits(page);
+            let bits = marks.recorded_bits(page);
             record.keeping_mut().page_begins(turn.now());
             turn.push(Effect::Keep(Keep::Marks { page, bits }));
         }

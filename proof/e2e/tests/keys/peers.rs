@@ -149,6 +149,7 @@ fn hello() -> Message {
         doubts: false,
         discarded: false,
         suspect: false,
+        keeps: false,
         granularity: 65536,
         metadata: 1,
         remembers: 0,

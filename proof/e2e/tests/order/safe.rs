@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A secondary keeps its last consistent image while it is updated, and goes back to it where the update never ends.
 
+use crate::diverged::wait_row;
 use helio_e2e::{
     Book, Load, assert_members_equal, begin, exported, group, number, relayed, wait, wait_level,
     wait_state,
@@ -41,7 +42,8 @@ fn an_update_that_never_ends_leaves_the_image_from_before_it() {
         status["safe_copy"]["kept_bytes"].as_u64().is_some_and(|bytes| bytes > 1 << 20)
     });
     relay.control().cut(Cut::Reset);
-    pair.daemon("paris").kill9();
+    // Its record of the bitmap is the last one.
+    pair.daemon("paris").terminate();
     wait_state(&pair, "lyon", "needs-sync");
     let read = exported(&pair, "lyon", "data@safe-copy");
     assert!(read == consistent, "what is read is not the image from before the update");
@@ -61,6 +63,29 @@ fn an_update_that_never_ends_leaves_the_image_from_before_it() {
     pair.helio("lyon", &["promote", "db", "--force", "--restore", "--yes"]).expect_success();
     assert_eq!(group(&pair, "lyon")["role"], "primary");
     assert!(bytes(&pair) == consistent, "the image is not the one from before the update");
+    relay.control().heal();
+    all_that_only_paris_has_is_saved(&mut pair, &consistent);
+}
+
+/// The old primary returns, and is discarded: also what its peer had received of the update is on it alone.
+#[track_caller]
+fn all_that_only_paris_has_is_saved(pair: &mut Pair, consistent: &[u8]) {
+    pair.start("paris");
+    wait_row(pair, "paris", |label| label == "diverged");
+    let left = std::fs::read(pair.member("paris", "data")).expect("the member can be read");
+    let dir = pair.scratch().join("kept");
+    let save = dir.to_string_lossy().into_owned();
+    let line = ["resolve", "db", "--discard", "paris", "--yes", "--save", &save];
+    pair.helio("paris", &line).expect_success();
+    let folders = std::fs::read_dir(dir.join("saved")).expect("it was saved");
+    let folders: Vec<_> = folders.map(|f| f.expect("a folder").path()).collect();
+    assert_eq!(folders.len(), 1, "{folders:?}");
+    let saved = std::fs::read(folders[0].join("data.img")).expect("an image");
+    let blocks = left.chunks(4096).zip(consistent.chunks(4096)).zip(saved.chunks(4096));
+    let only_here = blocks.enumerate().filter(|(_, ((left, theirs), _))| left != theirs);
+    let lost: Vec<usize> =
+        only_here.filter(|(_, ((left, _), saved))| left != saved).map(|(n, _)| n).collect();
+    assert_eq!(lost, Vec::<usize>::new(), "blocks were discarded and not saved");
 }
 
 #[test]

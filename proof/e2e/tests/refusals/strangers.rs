@@ -61,6 +61,7 @@ fn hello(group: &str, node: &str) -> Message {
         doubts: false,
         discarded: true,
         suspect: false,
+        keeps: false,
         granularity: 65536,
         metadata: 1,
         remembers: 0,

@@ -72,7 +72,7 @@ impl Peer {
         (hello.serving, hello.wrote, hello.alone) = (bit(1), bit(2), bit(3));
         (hello.clean, hello.consistent, hello.trusted) = (!bit(4), !bit(5), !bit(6));
         (hello.sure, hello.doubts, hello.discarded) = (bit(7), bit(8), bit(9));
-        hello.suspect = bit(10);
+        (hello.suspect, hello.keeps) = (bit(10), bit(4));
         hello.incarnation ^= u64::from(how) | 1 << 20;
         if !bit(11) {
             // A node that never had a part in the group.

@@ -110,6 +110,7 @@ impl Peer {
             trusted: dice.chance(3, 4),
             sure: dice.chance(3, 4),
             suspect: false,
+            keeps: dice.chance(1, 4),
             doubts: dice.chance(1, 16),
             discarded: dice.chance(1, 2),
             lineage,

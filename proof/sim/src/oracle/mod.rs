@@ -21,6 +21,7 @@ mod restored;
 mod reversed;
 mod roles;
 mod secondary;
+mod stake;
 mod succeeded;
 mod verify;
 mod weak;
@@ -380,6 +381,7 @@ impl Oracle {
         self.lag_due = journal.iter().any(|h| matches!(h, Happening::Replied { .. }));
         self.note_pings(cluster);
         self.judge_marks(cluster)?;
+        self.judge_stakes(cluster)?;
         self.judge_heard(cluster)?;
         self.judge_state(cluster, &after)?;
         self.judge_level(&after)?;

@@ -102,6 +102,7 @@ fn paris(serving: bool) -> Hello {
         doubts: false,
         discarded: false,
         suspect: false,
+        keeps: false,
         sure: true,
         lineage: generation(1),
         head: Sequence(20),

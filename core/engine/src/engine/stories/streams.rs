@@ -171,6 +171,37 @@ fn a_stream_that_is_sent_again_says_how_much_it_may_overwrite() {
     assert_eq!(start.to_copy, 2 * chunk, "two writes touch a chunk each, and a flush none");
 }
 
+/// The peer preserves its image of before the update, and may be promoted with that.
+#[test]
+fn what_a_peer_got_in_an_update_is_at_stake_until_the_update_ends() {
+    for ends in [false, true] {
+        let mut desk = Desk::replicating(Mode::Async);
+        desk.write(1);
+        desk.write(17);
+        desk.store_all();
+        desk.acked(3);
+        desk.lose_link();
+        desk.meet(restarted(&desk));
+        let start = desk.last_start();
+        assert_eq!((start.consistent, start.keep), (false, true));
+        let lacks = |desk: &Desk| desk.engine.view().status(desk.now).lag.bytes;
+        desk.acked(5);
+        assert_eq!(lacks(&desk), Bytes::ZERO, "the peer has the writes, and the marker is to come");
+        if ends {
+            desk.acked(6);
+        }
+        desk.lose_link();
+        let expected = if ends { Bytes::ZERO } else { REGION * 2 };
+        assert_eq!(lacks(&desk), expected);
+        desk.command(Command::Demote);
+        desk.store_all();
+        desk.save_all();
+        let stake = desk.engine.view().stake(true).expect("it was primary");
+        let bytes: u64 = stake.differing.iter().map(|(_, extent)| extent.length).sum();
+        assert_eq!(Bytes(bytes), expected);
+    }
+}
+
 /// A write that waits for its extent to turn hot may need the extents of later ones to turn cold.
 #[test]
 fn what_the_peer_has_durable_is_not_marked_although_an_earlier_write_has_not_ended_here() {
