@@ -6,6 +6,9 @@
 //! * *pending*: items in the queue touch it. It ends when the peer has the last of them durable (a count per touched
 //!   region, in a table that is as large as the queue, not as the volume).
 //!
+//! In an update of a peer that keeps its image of before, a region that ended for either reason still counts in what is saved, until the
+//! update ends (`bitmap/update.rs`).
+//!
 //! So a region knows its position while streaming (rule 6): the position of the last pending item. When the queue is
 //! dropped, pending becomes dirty.
 //!
@@ -466,12 +469,14 @@ impl Bitmap {
         self.grid.unit() * self.copying.len() as u64
     }
 
-    /// The same as [`Self::dirty_bytes`], as an upper bound, where all of the volumes in that set, a bit each, count as well.
+    /// The same as [`Self::dirty_bytes`], as an upper bound, where all of the volumes in that set, a bit each, count as well; and,
+    /// with `got`, what the peer lacks again if it goes back.
     #[inline]
-    pub fn dirty_bytes_with(&self, volumes: u64) -> Bytes {
+    pub fn dirty_bytes_with(&self, volumes: u64, got: bool) -> Bytes {
         let whole = self.grid.volumes().enumerate().filter(|(v, _)| volumes & (1 << v) != 0);
         let whole: u64 = whole.map(|(_, regions)| regions.end - regions.start).sum();
-        self.grid.unit() * (self.dirty_count + whole).min(self.grid.count())
+        let got = if got { self.got_count() } else { 0 };
+        self.grid.unit() * (self.dirty_count + got + whole).min(self.grid.count())
     }
 
     /// Whether nothing waits for the copier.

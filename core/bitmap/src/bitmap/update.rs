@@ -13,7 +13,6 @@ use alloc::boxed::Box;
 use core::ops::Range;
 use helio_format::copying::PageBits;
 use helio_plant::{Plant, planted};
-use helio_units::Bytes;
 
 impl Bitmap {
     /// An update of the peer begins, or goes on. `anew`: the peer keeps the image that it has now.
@@ -35,13 +34,20 @@ impl Bitmap {
 
     /// The peer has these regions durable.
     pub(super) fn peer_got(&mut self, regions: Range<u64>) {
-        let Some(got) = self.update.as_mut().filter(|_| !planted(Plant::UpdateForgotten)) else {
+        if planted(Plant::UpdateForgotten) {
             return;
-        };
-        for region in regions.filter(|region| !self.pending.has(*region)) {
-            got.set_one(region);
-            self.unsaved.insert((region / PAGE_REGIONS) as u32);
         }
+        let Some(mut got) = self.update.take() else { return };
+        for region in regions {
+            let (page, new) = ((region / PAGE_REGIONS) as u32, !got.is_set(region));
+            got.set_one(region);
+            // What was dirty is recorded, or has yet to be saved as that.
+            if new && !self.is_set(region) {
+                self.unsaved.insert(page);
+                self.saved_at[page as usize] = 0;
+            }
+        }
+        self.update = Some(got);
     }
 
     /// The bits of a page as they are saved: dirty, or got in an update that has not ended.
@@ -55,16 +61,21 @@ impl Bitmap {
         bits
     }
 
-    /// Bytes in regions that are not dirty, and that the peer lacks again if it goes back; counted by whole regions.
-    #[must_use]
-    pub fn got_bytes(&self) -> Bytes {
-        let Some(got) = &self.update else { return Bytes::ZERO };
+    /// How many regions are not dirty, and the peer lacks them again if it goes back.
+    pub(super) fn got_count(&self) -> u64 {
+        let Some(got) = &self.update else { return 0 };
         let clear = |page: u32| {
             let words = (0..PAGE_REGIONS).step_by(64);
             let clear = words.map(|at| got.word(page as usize, at) & !self.word(page as usize, at));
             clear.map(|word| u64::from(word.count_ones())).sum::<u64>()
         };
-        self.grid.unit() * got.dirty_pages().map(clear).sum::<u64>()
+        got.dirty_pages().map(clear).sum()
+    }
+
+    /// Whether the peer lacks anything again if it goes back.
+    #[must_use]
+    pub fn has_got(&self) -> bool {
+        self.update.as_ref().is_some_and(|got| !got.none_dirty())
     }
 
     /// Adds everything to ours that is recorded of `other`, a bitmap of the same regions.
@@ -81,7 +92,7 @@ mod tests {
     use super::super::Region;
     use super::*;
     use alloc::vec::Vec;
-    use helio_units::{Extent, VolumeIndex};
+    use helio_units::{Bytes, Extent, VolumeIndex};
 
     const UNIT: Bytes = Bytes::kib(64);
     const DATA: VolumeIndex = VolumeIndex(0);
@@ -98,6 +109,11 @@ mod tests {
         ours.join_recorded(marks);
         assert_eq!(ours.dirty_runs(), again.dirty_runs());
         (0..8).filter(|n| again.any_dirty(DATA, region(*n))).collect()
+    }
+
+    /// In how much the peer would lack more than what is dirty.
+    fn got(marks: &Bitmap) -> Bytes {
+        marks.dirty_bytes_with(0, true) - marks.dirty_bytes()
     }
 
     fn copy_next(marks: &mut Bitmap) {
@@ -118,10 +134,10 @@ mod tests {
         marks.pend(DATA, region(6));
         marks.pend(DATA, region(6));
         marks.unpend(DATA, region(6));
-        assert_eq!(saved(&marks), [1, 2, 5]);
-        assert_eq!(marks.got_bytes(), UNIT * 2, "one is not copied yet");
+        assert_eq!(saved(&marks), [1, 2, 5, 6]);
+        assert_eq!(got(&marks), UNIT * 3, "one is not copied yet");
         marks.set(DATA, region(5));
-        assert_eq!(marks.got_bytes(), UNIT, "one is to be copied again");
+        assert_eq!(got(&marks), UNIT * 2, "one is to be copied again");
         assert_eq!(marks.dirty_bytes(), UNIT * 2, "two are left to copy");
         // The connection breaks, and the update goes on.
         marks.end_stream();

@@ -86,7 +86,9 @@ impl View<'_> {
             return sizes.map(|(size, n)| (VolumeIndex(n), Extent::new(0, size.0))).collect();
         }
         if planted(Plant::StakeWithoutHot) {
-            return self.marks().dirty_runs();
+            let mut marks = self.marks().clone();
+            marks.join_recorded(self.marks());
+            return marks.dirty_runs();
         }
         self.own_marks().dirty_runs()
     }

@@ -249,7 +249,8 @@ impl Primary {
 
     /// Takes note since when regions are dirty.
     pub(crate) fn date_dirty(&mut self, local: &Local, turn: &Turn) {
-        if self.marks.none_dirty() && !self.may_differ_anywhere(local) {
+        let none = self.marks.none_dirty() && !self.marks.has_got();
+        if none && !self.may_differ_anywhere(local) {
             self.dirty_since = None;
         } else {
             self.dirty_since.get_or_insert(turn.now());
@@ -262,14 +263,13 @@ impl Primary {
     }
 
     /// What the peer lacks, as an upper bound: what was accepted and has not completed there, every dirty region, and every
-    /// region of a suspect volume.
+    /// region of a suspect volume. If it is away, also what it got in an update that did not end.
     pub(crate) fn lag(&self, now: Moment, local: &Local) -> Lag {
         let mut lag = Lag::default();
         if self.owes_dirty(local) && !planted(Plant::LagWithoutDirty) {
             let anywhere = self.may_differ_anywhere(local);
-            lag.dirty =
-                self.marks.dirty_bytes_with(if anywhere { local.suspect().volumes() } else { 0 });
-            lag.dirty += self.goes_back_by();
+            let volumes = if anywhere { local.suspect().volumes() } else { 0 };
+            lag.dirty = self.marks.dirty_bytes_with(volumes, self.may_go_back());
             lag.bytes = lag.dirty;
             lag.oldest = self.dirty_since.map_or(Duration::ZERO, |since| now - since);
         }
@@ -289,14 +289,14 @@ impl Primary {
     }
 
     /// A peer that is away in an update may go back to its image of before.
-    fn goes_back_by(&self) -> Bytes {
-        if self.target.streams() { Bytes::ZERO } else { self.marks.got_bytes() }
+    fn may_go_back(&self) -> bool {
+        !self.target.streams() && self.marks.has_got()
     }
 
     /// The peer may lack what is marked. It does not where its copy takes the place of this node's own.
     fn owes_dirty(&self, local: &Local) -> bool {
         let marked = self.may_differ_anywhere(local) || !self.marks.none_dirty();
-        (marked || self.goes_back_by() > Bytes::ZERO) && !self.peer_replaces_copy()
+        (marked || self.may_go_back()) && !self.peer_replaces_copy()
     }
 
     /// Items that were accepted and that the peer does not have, the oldest first.
@@ -393,7 +393,7 @@ impl Primary {
 pub struct Lag {
     /// At most so many bytes: written or zeroed, not completed at the peer, and dirty regions.
     pub bytes: Bytes,
-    /// Of these, in dirty regions, which count whole.
+    /// Of these, in dirty regions, and in those that a peer that is away got in an update that did not end; they count whole.
     pub dirty: Bytes,
     /// Items accepted and not completed at the peer; writes that dirty regions stand for are not counted.
     pub writes: u64,

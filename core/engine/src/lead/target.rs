@@ -130,14 +130,14 @@ enum Coming {
 enum Image {
     /// As its last hello said; not, before the first one. `back`: what it could go back to in an update.
     Said { consistent: bool, back: GoesBack },
-    /// As the streams that began since then leave it.
-    Streamed { consistent: bool },
+    /// As the streams that began since then leave it. `back`: what it can go back to until then.
+    Streamed { consistent: bool, back: GoesBack },
 }
 
 /// What a peer can go back to once a stream has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum GoesBack {
-    /// Nothing: its image stays consistent.
+    /// Nothing.
     No,
     /// The image that it has now.
     ToThis,
@@ -196,7 +196,7 @@ impl Target {
             coming: Coming::Known,
             incarnation: None,
             copy: PeerCopy::ByBitmaps,
-            image: Image::Said { consistent: false, back: GoesBack::Unchanged },
+            image: Image::Said { consistent: false, back: GoesBack::No },
             keeping: PeerKeeping::default(),
             period: Period::default(),
         }
@@ -397,7 +397,7 @@ impl Target {
             self.owed.restore_order();
         }
         self.keeping.is_over();
-        self.image = Image::Streamed { consistent: true };
+        self.image = Image::Streamed { consistent: true, back: GoesBack::No };
         Some(at)
     }
 
@@ -493,24 +493,22 @@ impl Target {
         if self.is_to_be_told() {
             self.coming = Coming::Known;
         }
-        let before = core::mem::replace(&mut self.image, Image::Streamed { consistent });
         self.streams += 1;
         let pace = Pace::Behind { until: head };
         let (unsent, uptake) = (Bytes::ZERO, Uptake::Unheard);
         self.flow = Some(Flow { pace, unsent, uptake, ships: None });
         let keep = self.keeping.ask(from, consistent, safe_copy);
-        let goes_back = match before {
-            _ if consistent => GoesBack::No,
-            Image::Streamed { consistent: true } | Image::Said { back: GoesBack::ToThis, .. } => {
-                if keep {
-                    GoesBack::ToThis
-                } else {
-                    GoesBack::Unchanged
-                }
-            }
-            Image::Streamed { consistent: false } => GoesBack::Unchanged,
+        let back = match self.image {
             Image::Said { back, .. } => back,
+            Image::Streamed { consistent: true, back: GoesBack::No } => GoesBack::ToThis,
+            // The marker behind which its image is consistent has not been passed.
+            Image::Streamed { .. } => GoesBack::Unchanged,
         };
+        let goes_back = match back {
+            GoesBack::ToThis if consistent || !keep => GoesBack::No,
+            other => other,
+        };
+        self.image = Image::Streamed { consistent, back: goes_back };
         (self.streams, keep, goes_back)
     }
 
@@ -589,10 +587,10 @@ impl Target {
         let consistent = peer.consistent;
         self.keeping.met(consistent, peer.head);
         let back = match consistent {
-            // A peer without a history has nothing to keep.
             true if peer.lineage.generation != Generation::NONE => GoesBack::ToThis,
             false if peer.keeps => GoesBack::ToBefore,
-            _ => GoesBack::Unchanged,
+            // It preserves nothing, or has no history and so nothing to preserve.
+            _ => GoesBack::No,
         };
         self.image = Image::Said { consistent, back };
     }
@@ -612,14 +610,14 @@ impl Target {
 
     /// The peer's image is known to keep the order promise.
     pub(super) const fn is_consistent(&self) -> bool {
-        let (Image::Said { consistent, .. } | Image::Streamed { consistent }) = self.image;
+        let (Image::Said { consistent, .. } | Image::Streamed { consistent, .. }) = self.image;
         consistent
     }
 
     /// If a stream began since the peer's last hello: whether that left a consistent image.
     pub(super) const fn left_consistent(&self) -> Option<bool> {
         match self.image {
-            Image::Streamed { consistent } => Some(consistent),
+            Image::Streamed { consistent, .. } => Some(consistent),
             Image::Said { .. } => None,
         }
     }

@@ -82,9 +82,14 @@ fn all_that_only_paris_has_is_saved(pair: &mut Pair, consistent: &[u8]) {
     assert_eq!(folders.len(), 1, "{folders:?}");
     let saved = std::fs::read(folders[0].join("data.img")).expect("an image");
     let blocks = left.chunks(4096).zip(consistent.chunks(4096)).zip(saved.chunks(4096));
-    let only_here = blocks.enumerate().filter(|(_, ((left, theirs), _))| left != theirs);
-    let lost: Vec<usize> =
-        only_here.filter(|(_, ((left, _), saved))| left != saved).map(|(n, _)| n).collect();
+    let only_here: Vec<_> =
+        blocks.enumerate().filter(|(_, ((left, theirs), _))| left != theirs).collect();
+    assert!(only_here.len() > 100, "{} blocks are only there", only_here.len());
+    let lost: Vec<usize> = only_here
+        .into_iter()
+        .filter(|(_, ((left, _), saved))| left != saved)
+        .map(|(n, _)| n)
+        .collect();
     assert_eq!(lost, Vec::<usize>::new(), "blocks were discarded and not saved");
 }
 

@@ -187,12 +187,23 @@ fn what_a_peer_got_in_an_update_is_at_stake_until_the_update_ends() {
         let lacks = |desk: &Desk| desk.engine.view().status(desk.now).lag.bytes;
         desk.acked(5);
         assert_eq!(lacks(&desk), Bytes::ZERO, "the peer has the writes, and the marker is to come");
+        desk.lose_link();
+        assert_eq!(lacks(&desk), REGION * 2);
+        // The same process has received the marker, and not recorded that its image is consistent.
+        let received = Sequence(6);
+        let peer =
+            Hello { received, keeps: true, clean: false, consistent: false, ..restarted(&desk) };
+        desk.meet(peer);
+        assert!(desk.last_start().consistent);
         if ends {
             desk.acked(6);
         }
         desk.lose_link();
         let expected = if ends { Bytes::ZERO } else { REGION * 2 };
         assert_eq!(lacks(&desk), expected);
+        desk.now = desk.now + Duration::from_secs(1);
+        let age = desk.engine.view().status(desk.now).lag.oldest;
+        assert_eq!(age >= Duration::from_secs(1), !ends, "{age:?}");
         desk.command(Command::Demote);
         desk.store_all();
         desk.save_all();
