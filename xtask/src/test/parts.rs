@@ -107,16 +107,16 @@ pub(super) const PARTS: [Part; 12] = [
         "rustfmt has nothing to change",
         Action::Run(|_| Ok(cargo("fmt --all --check"))),
     ),
-    part("clippy", 90, "lints, as errors", Action::Run(|_| Ok(clippy()))),
+    part("clippy", 115, "lints, as errors", Action::Run(|_| Ok(clippy()))),
     part("doc", 50, "the documentation builds without a warning", Action::Run(|_| Ok(doc()))),
     part("deny", 10, "licences, banned crates and sources of what we depend on", Action::Deny),
-    part("install", 60, "the programs that tests talk to", Action::Install),
-    part("unit", 250, "the tests of every crate", Action::Run(unit)),
+    part("install", 30, "the programs that tests talk to", Action::Install),
+    part("unit", 365, "the tests of every crate", Action::Run(unit)),
     in_turn(
         &[Turn::Simulated],
         part(
             "sim",
-            400,
+            530,
             "the simulators over a share of seeds, and whether they find planted faults",
             Action::Run(sim),
         ),
@@ -125,7 +125,7 @@ pub(super) const PARTS: [Part; 12] = [
         &[Turn::Simulated],
         part(
             "guard",
-            300,
+            140,
             "what a write costs in instructions, allocations and calls",
             Action::RunIf(guard::has_valgrind, |_| Ok(cargo("run --quiet -p xtask -- guard"))),
         ),
@@ -134,7 +134,7 @@ pub(super) const PARTS: [Part; 12] = [
         &[Turn::Asserted],
         part(
             "e2e",
-            540,
+            870,
             "real daemons with assertions, real clients: half of the end-to-end tests",
             Action::Run(|options| end_to_end(options, Build::Asserted)),
         ),
@@ -145,7 +145,7 @@ pub(super) const PARTS: [Part; 12] = [
             serves: Some("shipped"),
             ..part(
                 "build",
-                175,
+                255,
                 "helio, as it ships",
                 Action::Run(|_| Ok(cargo("build --release -p helio"))),
             )
@@ -155,7 +155,7 @@ pub(super) const PARTS: [Part; 12] = [
         &[Turn::Shipped],
         part(
             "shipped",
-            540,
+            445,
             "helio as it ships: the other end-to-end tests, README's tour",
             Action::Run(|options| end_to_end(options, Build::Shipped)),
         ),
