@@ -381,13 +381,18 @@ impl View<'_> {
         Some(facts)
     }
 
+    /// This node's marks and hot extents cover everything in which its image may differ from the other's. While a disk is shipped they
+    /// are those against it.
+    pub(crate) fn marks_are_trusted(&self) -> bool {
+        let b = self.record.superblock();
+        !b.marks_void && !self.local.members().are_foreign() && b.seeding == 0
+    }
+
     /// What a source is told that asks for this node's marks.
     fn marks_told(&self) -> Vec<Copying> {
         let marks = self.own_marks();
         let page = |page| Copying::Marks { page, bits: Some(marks.page_bits(page)) };
-        let b = self.record.superblock();
-        let trusted = !b.marks_void && !self.local.members().are_foreign() && b.seeding == 0;
-        let end = Copying::MarksEnd { trusted };
+        let end = Copying::MarksEnd { trusted: self.marks_are_trusted() };
         marks.dirty_pages().map(page).chain([end]).collect()
     }
 

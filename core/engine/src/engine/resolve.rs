@@ -81,7 +81,7 @@ impl View<'_> {
 
     /// Where this node's image may differ from the other's.
     fn differing(&self) -> Vec<(VolumeIndex, Extent)> {
-        if self.record.superblock().marks_void {
+        if !self.marks_are_trusted() {
             let sizes = self.turn.config().volumes.iter().zip(0..);
             return sizes.map(|(size, n)| (VolumeIndex(n), Extent::new(0, size.0))).collect();
         }

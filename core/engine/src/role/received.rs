@@ -76,7 +76,13 @@ impl Standing {
         turn: &mut Turn,
     ) -> Result<(), String> {
         let pulls = self.serves();
+        let hands = matches!(self.stage(), Stage::Following(Following::Handing { .. }));
         let result = match (talk, self.primary_mut()) {
+            // What this node asked for while it led arrives behind its request to take the role over.
+            (Reading::Told { .. }, None) if hands => {
+                talk.payload().into_iter().for_each(|payload| turn.release(payload.id));
+                return Ok(());
+            }
             (Reading::Told { ticket, what }, Some(primary)) => {
                 primary.read_told((ticket, what), pulls, local, permit, turn)
             }

@@ -3,6 +3,7 @@
 
 use super::super::switch::answer_ping;
 use super::*;
+use helio_format::reading::Told;
 use helio_format::roles::Roles;
 
 /// Served from the peer, which has everything durably.
@@ -145,6 +146,10 @@ fn a_switch_leads_out_of_a_node_whose_disk_failed() {
     let record = left(&mut desk, Command::Switch);
     assert_eq!((record.role, record.equal, record.consistent), (Role::Secondary, true, false));
     assert!(invited(&desk));
+    // What was asked of the peer while this node led is answered behind that.
+    let payload = Payload { id: PayloadId(70), length: 4096 };
+    desk.told(7, Told::Bytes(payload));
+    assert!(!desk.accuses() && desk.released.contains(&payload.id));
     desk.lose_link();
     let next = lineage.fork(Generation { number: 9, tag: 9 }, record.head);
     desk.meet(Hello { serving: true, role: Role::Primary, ..hello(next, true) });
