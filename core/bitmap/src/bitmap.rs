@@ -6,8 +6,8 @@
 //! * *pending*: items in the queue touch it. It ends when the peer has the last of them durable (a count per touched
 //!   region, in a table that is as large as the queue, not as the volume).
 //!
-//! In an update of a peer that keeps its image of before, a region that ended for either reason still counts in what is saved, until the
-//! update ends (`bitmap/update.rs`).
+//! While the peer may restore its image from before an update, a region that it received in the update is saved as dirty
+//! (`bitmap/update.rs`).
 //!
 //! So a region knows its position while streaming (rule 6): the position of the last pending item. When the queue is
 //! dropped, pending becomes dirty.
@@ -60,7 +60,7 @@ pub struct Bitmap {
     unsaved: BTreeSet<u32>,
     /// Behind the page that was taken to be saved last: every unsaved page has its turn, however fast the first ones change.
     next: u32,
-    /// For each page, the tick at which it was taken to be saved last; zero if that failed.
+    /// For each page, the tick at which it was taken to be saved last; zero if that failed, or a region was received since.
     saved_at: Vec<u64>,
     /// Pages that are being saved; few, where there are millions in `saved_at`.
     saving: BTreeSet<u32>,
@@ -69,7 +69,7 @@ pub struct Bitmap {
     pending: Counts,
     /// While a cut is copied.
     cut: Option<Box<Cut>>,
-    /// While the peer may go back to what it held before an update: where it got something since (`bitmap/update.rs`).
+    /// While the peer may restore its image from before an update: what it received since (`bitmap/update.rs`).
     update: Option<Box<Self>>,
 }
 
@@ -291,7 +291,7 @@ impl Bitmap {
             self.pending.remove(region);
         }
         if self.update.is_some() {
-            self.peer_got(self.grid.touched(volume, extent));
+            self.received_by_peer(self.grid.touched(volume, extent));
         }
     }
 
@@ -375,8 +375,8 @@ impl Bitmap {
     pub fn end_copy(&mut self, region: Region) {
         let of_cut = self.end_copy_of_cut(region);
         if of_cut.unwrap_or_else(|| self.copying.remove(&region.0)) {
+            self.received_by_peer(region.0..region.0 + 1);
             self.clear_one(region.0);
-            self.peer_got(region.0..region.0 + 1);
         }
     }
 
@@ -470,13 +470,13 @@ impl Bitmap {
     }
 
     /// The same as [`Self::dirty_bytes`], as an upper bound, where all of the volumes in that set, a bit each, count as well; and,
-    /// with `got`, what the peer lacks again if it goes back.
+    /// with `received`, what the peer received in an update that has not ended.
     #[inline]
-    pub fn dirty_bytes_with(&self, volumes: u64, got: bool) -> Bytes {
+    pub fn dirty_bytes_with(&self, volumes: u64, received: bool) -> Bytes {
         let whole = self.grid.volumes().enumerate().filter(|(v, _)| volumes & (1 << v) != 0);
         let whole: u64 = whole.map(|(_, regions)| regions.end - regions.start).sum();
-        let got = if got { self.got_count() } else { 0 };
-        self.grid.unit() * (self.dirty_count + got + whole).min(self.grid.count())
+        let received = if received { self.received_count() } else { 0 };
+        self.grid.unit() * (self.dirty_count + received + whole).min(self.grid.count())
     }
 
     /// Whether nothing waits for the copier.

@@ -63,7 +63,7 @@ pub enum Plant {
     LagWithoutItems,
     /// What would be lost with a side leaves hot extents out.
     StakeWithoutHot,
-    /// What a peer got in an update counts, although it may go back to its image of before.
+    /// What a peer received in an update counts, although it may restore its image from before.
     UpdateForgotten,
     /// A secondary reports none once it applied all it received.
     LevelOnceDrained,

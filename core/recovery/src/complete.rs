@@ -218,7 +218,7 @@ impl<'a> Side<'a> {
     /// What makes its copy one that is known to be complete, if an operator can do anything about it; and whether that loses no write.
     fn completion(&self, group: &str, other: &str) -> Option<(bool, String)> {
         let node = self.node;
-        // A promotion needs that first.
+        // A suspect volume must be accepted before a promotion.
         let first = match self.suspect {
             "" => String::new(),
             _ => format!("{}, then ", self.acceptance(group)),
@@ -242,13 +242,13 @@ impl<'a> Side<'a> {
             }
             Completeness::Preserved => {
                 let step = format!(
-                    "{first}`helio promote {group} --force --restore` on {node} goes back to its preserved copy, without the writes since"
+                    "{first}`helio promote {group} --force --restore` on {node} restores its preserved copy, without the later writes"
                 );
                 (false, step)
             }
             Completeness::GivenUp => {
                 let step = format!(
-                    "{first}`helio promote {group} --force` on {node} uses the discarded copy after all, without the writes of {other} since"
+                    "{first}`helio promote {group} --force` on {node} uses its discarded copy, without the later writes of {other}"
                 );
                 (false, step)
             }
@@ -286,13 +286,13 @@ pub fn no_complete_copy(group: &str, sides: [Side<'_>; 2]) -> String {
     let [a, b] = sides.map(|side| side.copy.of_node(side.node));
     if steps.is_empty() {
         return format!(
-            "no node has a complete copy: restore {group} from a backup, unless the status of a node shows a preserved copy, or how to use a \
-             suspect one; {a}, and {b}"
+            "no node has a complete copy: restore {group} from a backup, unless `helio status {group}` on a node shows a preserved or \
+             suspect copy; {a}, and {b}"
         );
     }
     let steps = steps.join("; otherwise: ");
     format!(
-        "neither copy is known to be complete: {a}, and {b}. Do not discard one. To complete one: {steps}"
+        "neither copy is known to be complete: {a}, and {b}. Discard neither. To complete one: {steps}"
     )
 }
 

@@ -92,7 +92,7 @@ pub struct Hello {
     pub discarded: bool,
     /// A flush of the sender's store failed, and what its copy holds of earlier writes is unknown until it was rewritten.
     pub suspect: bool,
-    /// The sender preserves its last consistent image, from before an update that has not ended.
+    /// The sender preserves its last consistent image, from before an update that has not ended; or the update is about to end.
     pub keeps: bool,
     /// The generation the sender writes or follows, and its ancestors.
     pub lineage: Lineage,

@@ -82,14 +82,14 @@ impl Bitmap {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use helio_units::{Extent, VolumeIndex};
 
-    const UNIT: Bytes = Bytes::kib(64);
-    const DATA: VolumeIndex = VolumeIndex(0);
+    pub(in super::super) const UNIT: Bytes = Bytes::kib(64);
+    pub(in super::super) const DATA: VolumeIndex = VolumeIndex(0);
 
-    fn region(n: u64) -> Extent {
+    pub(in super::super) fn region(n: u64) -> Extent {
         Extent::new(n * UNIT.0, UNIT.0)
     }
 

@@ -80,7 +80,7 @@ impl Copies {
         }
     }
 
-    /// The primary's operator does not want that copy any more. Another one of its name stays: nobody asked for its end.
+    /// The copy was deleted or refreshed on the primary. Another one of that name, with another id, stays.
     fn drop_named(&mut self, (name, id): (&CopyName, CopyId), local: &mut Local, turn: &mut Turn) {
         self.missing.retain(|missing| missing.name != *name || missing.id != id);
         match local.copy_named(name) {

@@ -320,8 +320,7 @@ impl View<'_> {
             consistent: self.is_consistent() && !self.record.keeping().is_disowned(),
             wrote: b.wrote,
             alone: b.alone,
-            // While a disk is shipped the marks are those against it, and tell nothing of any other copy.
-            trusted: !b.marks_void && !foreign && b.seeding == 0,
+            trusted: self.marks_are_trusted(),
             // Of one that does not lead, a generation begun from its image now, whatever it was as primary (`shape_promoted`).
             sure: if self.standing.leads() {
                 b.sure
@@ -331,7 +330,7 @@ impl View<'_> {
             doubts: self.doubts_peer(),
             discarded: b.discarded,
             suspect: self.local.suspect().any(),
-            keeps: self.keeper.kept().is_some(),
+            keeps: self.keeper.kept().is_some() || streaming.is_some_and(Follower::holds_marker),
             lineage: b.lineage,
             head,
             received: of_this(received),

@@ -55,7 +55,7 @@ impl Engine {
         let behind = self
             .standing
             .primary()
-            .map_or(Bytes::ZERO, |p| p.lag(self.turn.now(), &self.local).bytes);
+            .map_or(Bytes::ZERO, |p| p.lacks_when_left(self.turn.now(), &self.local));
         // What this node knows of the peer's copy stays known.
         if let Some(consistent) = self.standing.primary().and_then(Primary::left_consistent) {
             self.peer.session_mut().stream_left(consistent);

@@ -85,7 +85,7 @@ impl Engine {
         let met = (self.standing.primary_mut(), self.peer.session().peer());
         let (Some(primary), Some(peer)) = met else { return };
         let (received, theirs) = (peer.received, peer.metadata);
-        primary.meets(peer);
+        primary.meets(peer, &ours.lineage);
         let reversed = primary.is_reversed_for(peer, &ours);
         let Some(facts) = self.view().facts_as_source(&ours, reversed) else { return };
         let Decision { label, verdict } = recovery::decide(&facts);
@@ -164,7 +164,7 @@ impl Engine {
         }
         let blank = self.view().is_blank();
         let listens = self.standing.follower().is_some_and(|f| f.is_begun() || f.is_deaf());
-        let pulls = self.standing.serves();
+        let (pulls, hands_over) = (self.standing.serves(), self.standing.hands_over());
         match (talk, self.standing.primary_mut()) {
             (Copying::MarksWanted, None) => {
                 for told in self.view().marks_told() {
@@ -196,6 +196,7 @@ impl Engine {
             (Copying::EmptyWanted { volume, extent }, None) if listens => {
                 self.resync.teller_mut().ask((volume, extent, Pieces::Whole), &self.turn)
             }
+            (Copying::Digests { .. } | Copying::Empty { .. }, None) if hands_over => Ok(()),
             (Copying::Digests { volume, extent, coarse: false, list }, Some(primary))
                 if primary.is_comparing() =>
             {

@@ -73,9 +73,6 @@ impl View<'_> {
     /// In how much this node's image may differ from the other's: never less than it does, and no more than that and the hot extents unless
     /// its record proves nothing.
     pub(crate) fn may_differ(&self) -> Bytes {
-        if self.local.members().are_foreign() {
-            return self.turn.config().size();
-        }
         self.differing().iter().fold(Bytes::ZERO, |sum, (_, extent)| sum + Bytes(extent.length))
     }
 

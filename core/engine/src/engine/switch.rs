@@ -204,7 +204,7 @@ impl View<'_> {
 
     /// What became of a role that was handed over, if the hello of the peer that is connected shows it.
     pub(crate) fn handed(&self) -> Option<(&'static str, Handed)> {
-        if !matches!(self.standing.stage(), Stage::Following(Following::Handing { .. })) {
+        if !self.standing.hands_over() {
             return None;
         }
         let (session, ours) = (self.peer.session(), self.hello());

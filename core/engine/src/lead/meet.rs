@@ -53,8 +53,14 @@ impl Primary {
     }
 
     /// Takes note of what the peer's hello says of its image.
-    pub(crate) fn meets(&mut self, peer: &Hello) {
+    pub(crate) fn meets(&mut self, peer: &Hello, ours: &Lineage) {
         self.target.met(peer);
+        // The peer completed the update, but its acknowledgement was lost. If it restored an earlier image, it wrote, its generation
+        // differs, or its bitmap is not trusted.
+        let same = peer.lineage.generation == ours.generation && !peer.wrote;
+        if peer.consistent && peer.trusted && same {
+            self.marks.end_update();
+        }
         if !peer.consistent {
             self.forget_committed();
         }

@@ -249,7 +249,7 @@ impl Primary {
 
     /// Takes note since when regions are dirty.
     pub(crate) fn date_dirty(&mut self, local: &Local, turn: &Turn) {
-        let none = self.marks.none_dirty() && !self.marks.has_got();
+        let none = self.marks.none_dirty() && !self.marks.has_received();
         if none && !self.may_differ_anywhere(local) {
             self.dirty_since = None;
         } else {
@@ -263,13 +263,11 @@ impl Primary {
     }
 
     /// What the peer lacks, as an upper bound: what was accepted and has not completed there, every dirty region, and every
-    /// region of a suspect volume. If it is away, also what it got in an update that did not end.
+    /// region of a suspect volume. If it is away, also what it received in an update that has not ended.
     pub(crate) fn lag(&self, now: Moment, local: &Local) -> Lag {
         let mut lag = Lag::default();
         if self.owes_dirty(local) && !planted(Plant::LagWithoutDirty) {
-            let anywhere = self.may_differ_anywhere(local);
-            let volumes = if anywhere { local.suspect().volumes() } else { 0 };
-            lag.dirty = self.marks.dirty_bytes_with(volumes, self.may_go_back());
+            lag.dirty = self.dirty_at_most(self.may_go_back(), local);
             lag.bytes = lag.dirty;
             lag.oldest = self.dirty_since.map_or(Duration::ZERO, |since| now - since);
         }
@@ -288,9 +286,25 @@ impl Primary {
         lag
     }
 
-    /// A peer that is away in an update may go back to its image of before.
+    /// What the peer may lack once this node leads no more: it may restore its image from before an update.
+    pub(crate) fn lacks_when_left(&self, now: Moment, local: &Local) -> Bytes {
+        let lag = self.lag(now, local);
+        if self.peer_replaces_copy() {
+            return lag.bytes;
+        }
+        lag.bytes - lag.dirty + self.dirty_at_most(true, local)
+    }
+
+    /// Bytes in dirty regions, or that may be; with `received`, also what the peer received in an update that has not ended.
+    fn dirty_at_most(&self, received: bool, local: &Local) -> Bytes {
+        let anywhere = self.may_differ_anywhere(local);
+        let volumes = if anywhere { local.suspect().volumes() } else { 0 };
+        self.marks.dirty_bytes_with(volumes, received)
+    }
+
+    /// A peer that is away in an update may restore its image from before it.
     fn may_go_back(&self) -> bool {
-        !self.target.streams() && self.marks.has_got()
+        !self.target.streams() && self.marks.has_received()
     }
 
     /// The peer may lack what is marked. It does not where its copy takes the place of this node's own.
@@ -393,7 +407,7 @@ impl Primary {
 pub struct Lag {
     /// At most so many bytes: written or zeroed, not completed at the peer, and dirty regions.
     pub bytes: Bytes,
-    /// Of these, in dirty regions, and in those that a peer that is away got in an update that did not end; they count whole.
+    /// Of these, in dirty regions, and in those that a peer that is away received in an update that has not ended; they count whole.
     pub dirty: Bytes,
     /// Items accepted and not completed at the peer; writes that dirty regions stand for are not counted.
     pub writes: u64,

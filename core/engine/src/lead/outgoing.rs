@@ -47,14 +47,13 @@ impl Primary {
         self.keep_pace(local, permit, turn);
     }
 
-    /// What the peer got counts as not there, as long as it can go back to an image of before. Returns the number of the stream, and
-    /// whether the peer is to keep its image.
+    /// A stream begins: what the peer receives counts as missing there while the peer can restore an image from before. Returns the
+    /// number of the stream, and whether the peer is to preserve its image.
     pub(super) fn begun(&mut self, (stream, keep, goes_back): Begun) -> (u32, bool) {
         match goes_back {
             GoesBack::No => self.marks.end_update(),
             GoesBack::ToThis => self.marks.begin_update(true),
-            GoesBack::ToBefore => self.marks.begin_update(false),
-            GoesBack::Unchanged => {}
+            GoesBack::ToBefore | GoesBack::UntilTakenUp => self.marks.begin_update(false),
         }
         (stream, keep)
     }
@@ -153,6 +152,9 @@ impl Primary {
     /// Moves the pace on where the cursors allow it.
     pub(crate) fn keep_pace(&mut self, local: &Local, permit: &Permit, turn: &mut Turn) {
         let shipped = self.target.owed().cut();
+        if self.target.ends_update() {
+            self.marks.end_update();
+        }
         if let Some(at) = self.target.pass_marker() {
             self.copier.stop();
             self.marks.end_update();

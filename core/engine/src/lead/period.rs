@@ -153,7 +153,6 @@ impl Primary {
         }
         let is_equal = self.marks.none_dirty() && self.target.is_consistent();
         if is_equal && self.target.period().next == (Next::Waits { last: None }) {
-            self.marks.end_update();
             self.committed_at(turn.now());
         }
         !is_equal

@@ -134,7 +134,14 @@ enum Image {
     Streamed { consistent: bool, back: GoesBack },
 }
 
-/// What a peer can go back to once a stream has begun.
+/// What a peer can restore: its image from before an update that has not ended.
+///
+/// ```text
+///        ┌──────── the marker of the update is passed, or the peer takes a stream up ────────┐
+///        v                                                                                   │
+///       No ──an update that preserves begins──> ToThis ──the next stream──> ToBefore ──> UntilTakenUp
+/// ```
+/// Each stream that begins asks what the one before left (`Target::begin`), and the first one of a connection what the hello says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum GoesBack {
     /// Nothing.
@@ -143,8 +150,8 @@ pub(super) enum GoesBack {
     ToThis,
     /// The one from before an update that goes on.
     ToBefore,
-    /// What it could go back to before.
-    Unchanged,
+    /// The same, until it takes this stream up: its image is consistent then, or it preserves none.
+    UntilTakenUp,
 }
 
 /// Of a stream that begins: its number, whether the peer is to preserve its last consistent image, and what it can go back to.
@@ -385,6 +392,18 @@ impl Target {
         Ok(Some(old))
     }
 
+    /// Whether the peer took up a stream with which it can go back to nothing any more; told once.
+    pub(super) fn ends_update(&mut self) -> bool {
+        let taken_up = self.flow.as_ref().is_some_and(|flow| flow.uptake == Uptake::CaughtUp);
+        match &mut self.image {
+            Image::Streamed { back: back @ GoesBack::UntilTakenUp, .. } if taken_up => {
+                *back = GoesBack::No;
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// The marker that the peer completed: its image is consistent again, and items follow in order.
     pub(super) fn pass_marker(&mut self) -> Option<Sequence> {
         let completed = self.cursors.completed;
@@ -501,11 +520,13 @@ impl Target {
         let back = match self.image {
             Image::Said { back, .. } => back,
             Image::Streamed { consistent: true, back: GoesBack::No } => GoesBack::ToThis,
-            // The marker behind which its image is consistent has not been passed.
-            Image::Streamed { .. } => GoesBack::Unchanged,
+            Image::Streamed { back: GoesBack::No, .. } => GoesBack::No,
+            Image::Streamed { .. } => GoesBack::ToBefore,
         };
+        let preserves = keep && !consistent;
         let goes_back = match back {
-            GoesBack::ToThis if consistent || !keep => GoesBack::No,
+            GoesBack::ToThis if consistent => GoesBack::No,
+            GoesBack::ToThis | GoesBack::ToBefore if !preserves => GoesBack::UntilTakenUp,
             other => other,
         };
         self.image = Image::Streamed { consistent, back: goes_back };
@@ -528,6 +549,10 @@ impl Target {
     /// Behind this marker the peer's image is in order again.
     pub(super) fn put_marker(&mut self, at: Sequence, head: Sequence) {
         self.owed.put_marker(at, head);
+        // From when the peer has it, the next update may preserve the image that it completes.
+        if let Image::Streamed { back: back @ GoesBack::No, .. } = &mut self.image {
+            *back = GoesBack::ToBefore;
+        }
     }
 
     /// An operator pauses replication.

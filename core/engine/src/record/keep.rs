@@ -8,7 +8,7 @@
 //! | on a primary, from a store that was given up, or that is suspect behind a record that says so | the same, unflushed: all of it counts as marked |
 //! | on a follower | the primary itself has completed the last item in it; or what was touched is marked here, and kept |
 //!
-//! Kept marks include what the peer got in an update that has not ended (`helio_bitmap`).
+//! Kept marks include what the peer received in an update that has not ended (`helio_bitmap`).
 //!
 //! The third row is enough because the primary's own record covers the item from then on: whatever it may lose, or
 //! we may lose, one of the two records tells.

@@ -75,12 +75,10 @@ impl Standing {
         permit: &Permit,
         turn: &mut Turn,
     ) -> Result<(), String> {
-        let pulls = self.serves();
-        let hands = matches!(self.stage(), Stage::Following(Following::Handing { .. }));
+        let (pulls, hands_over) = (self.serves(), self.hands_over());
         let result = match (talk, self.primary_mut()) {
-            // What this node asked for while it led arrives behind its request to take the role over.
-            (Reading::Told { .. }, None) if hands => {
-                talk.payload().into_iter().for_each(|payload| turn.release(payload.id));
+            (Reading::Told { .. }, None) if hands_over => {
+                turn.release_stray(&Message::Reading(talk));
                 return Ok(());
             }
             (Reading::Told { ticket, what }, Some(primary)) => {
@@ -93,6 +91,11 @@ impl Standing {
             turn.release(payload.id);
         }
         result
+    }
+
+    /// This node asked the peer to take the role over. Responses to its earlier requests may still arrive.
+    pub(crate) fn hands_over(&self) -> bool {
+        matches!(self.stage(), Stage::Following(Following::Handing { .. }))
     }
 
     /// Serves the primary's digest and read requests about this node's copy. `blank`: this node has no history.
@@ -142,7 +145,7 @@ impl Standing {
     /// None is to be sent here: the connection must end.
     pub(crate) fn stray_ack(&self) -> Result<(), String> {
         // What the one that was asked to take over says of the stream that just ended.
-        if matches!(self.stage(), Stage::Following(Following::Handing { .. })) {
+        if self.hands_over() {
             return Ok(());
         }
         Err(String::from("an acknowledgement arrived at a node that sends nothing"))

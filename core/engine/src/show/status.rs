@@ -676,6 +676,12 @@ impl View<'_> {
         self.is_lacking()
     }
 
+    /// Whether the peer received anything in an update that has not ended, as far as this primary knows.
+    #[must_use]
+    pub fn peer_may_go_back(&self) -> bool {
+        self.standing.primary().is_some_and(|primary| primary.marks().has_received())
+    }
+
     /// Whether the peer's copy may differ from this primary's at that place; for tests and proofs.
     #[must_use]
     pub fn is_marked(&self, volume: VolumeIndex, offset: u64) -> bool {

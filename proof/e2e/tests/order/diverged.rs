@@ -7,7 +7,7 @@ use helio_e2e::{
 use helio_testkit::{Dice, Pair, Plan, eventually};
 use helio_units::{Bytes, Mode};
 use serde_json::Value;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const SOME: Load = Load { count: Some(200), ..Load::PLAIN };
@@ -41,6 +41,15 @@ pub(crate) fn wait_row(pair: &Pair, node: &str, wanted: impl Fn(&str) -> bool) -
     })
 }
 
+/// The only saved copy below that folder.
+#[track_caller]
+pub(crate) fn saved_folder(dir: &Path) -> PathBuf {
+    let folders = std::fs::read_dir(dir.join("saved")).expect("it was saved");
+    let mut folders: Vec<PathBuf> = folders.map(|f| f.expect("a folder").path()).collect();
+    assert_eq!(folders.len(), 1, "{folders:?}");
+    folders.remove(0)
+}
+
 /// What a node held alone is shown, asked about and saved before it is given up.
 fn resolve(pair: &Pair, book: &Book, alone: u64) {
     let left = image(pair, "paris", book.run());
@@ -56,17 +65,15 @@ fn resolve(pair: &Pair, book: &Book, alone: u64) {
     let told = pair.helio("paris", &line).expect_success();
     assert!(told.contains("were saved in"), "{told}");
 
-    let folders = std::fs::read_dir(dir.join("saved")).expect("it was saved");
-    let folders: Vec<PathBuf> = folders.map(|f| f.expect("a folder").path()).collect();
-    assert_eq!(folders.len(), 1, "{folders:?}");
-    let saved = Image::read(book.run(), &folders[0].join("data.img"));
+    let folder = saved_folder(&dir);
+    let saved = Image::read(book.run(), &folder.join("data.img"));
     let wrong: Vec<_> =
         saved.beside(&left).filter(|(_, kept, was)| *kept != 0 && kept != was).collect();
     assert_eq!(wrong, [], "what was saved is what it held");
     let own = |image: &Image| image.beside(&left).filter(|(_, number, _)| *number > alone).count();
     assert!(own(&left) > 100, "it wrote alone");
     assert_eq!(own(&saved), own(&left), "its own writes are among what was saved");
-    assert!(folders[0].join("regions.json").exists());
+    assert!(folder.join("regions.json").exists());
 }
 
 #[test]

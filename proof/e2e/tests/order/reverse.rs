@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The primary takes the secondary's copy over its own: asked about, saved, served at once, and pulled while in use.
 
+use crate::diverged::saved_folder;
 use helio_e2e::{
     Book, Image, Load, PATIENCE, Promise, assert_members_equal, begin, group, image, wait_level,
 };
@@ -42,9 +43,7 @@ fn a_primary_takes_its_secondarys_copy_and_serves_it_at_once() {
     assert_members_equal(&pair, "data");
     assert_eq!(image(&pair, "paris", book.run()), good, "the secondary's image is on both");
 
-    let folder = std::fs::read_dir(dir.join("saved")).expect("it was saved").next();
-    let folder = folder.expect("a folder").expect("a folder").path();
-    let saved = Image::read(book.run(), &folder.join("data.img"));
+    let saved = Image::read(book.run(), &saved_folder(&dir).join("data.img"));
     let own = saved.beside(&spoilt).filter(|(_, kept, was)| *kept != 0 && kept == was).count();
     assert!(own > 0, "what was thrown away is among what was saved");
     eventually(PATIENCE, "it holds everything again", || {

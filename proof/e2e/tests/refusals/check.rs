@@ -75,10 +75,7 @@ fn beside_the_running_daemon_what_it_holds_is_not_in_the_way() {
     assert_eq!(verdict, "ok", "{text}");
     assert_says(&text, &["responds in", "proved its key and accepts the key of this node"]);
     // In words, for people.
-    let said = pair.helio(
-        "paris",
-        &["check", "--node", "paris", "--config", &pair.config().display().to_string()],
-    );
+    let said = pair.check("paris");
     assert_says(
         &said.expect_success(),
         &["ok    state directory: ", "is used by the running daemon of paris"],

@@ -188,6 +188,11 @@ impl Oracle {
             hold(consistent, Promise::Replicating, || {
                 format!("{side} says replicating, {} calls its copy inconsistent", side.other())
             })?;
+            let engine = cluster.node(side).engine.as_ref();
+            let counts = engine.is_some_and(|engine| engine.view().peer_may_go_back());
+            hold(!counts, Promise::Replicating, || {
+                format!("{side} says replicating, and that {} may go back", side.other())
+            })?;
         }
         Ok(())
     }

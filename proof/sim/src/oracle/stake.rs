@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a node that wrote says would be lost with its side covers every block in which its peer lacks what was answered.
+//! A former primary reports what would be lost if it were discarded. The report covers every block in which the peer lacks an
+//! acknowledged write.
 
 use super::secondary::gave_up;
 use super::{History, Image, Oracle};
@@ -73,7 +74,7 @@ impl Oracle {
         Ok(())
     }
 
-    /// Whether a node's image holds an answered write of its own that another image lacks.
+    /// Whether an answered write of a node is in its own image, and not in the other one.
     fn is_only_at(&self, side: Side, (history, theirs): (&History, &Image), place: Place) -> bool {
         let at = |image: &Image| image[usize::from(place.volume.0)][place.block as usize];
         let [mine, theirs] =

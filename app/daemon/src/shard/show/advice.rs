@@ -87,9 +87,6 @@ pub(super) struct Words<'a> {
     pub(super) copies: &'a dyn Fn() -> String,
 }
 
-/// What such a row says.
-const COPIES: &str = "{copies}";
-
 /// Label, what must hold, and what is said.
 type Row = (&'static str, fn(&Facts) -> bool, &'static str);
 
@@ -198,9 +195,9 @@ const ROWS: [Row; 44] = [
         |f| f.idle() && f.is(State::NeedsSync) && f.peer_complete,
         "`helio promote {group}` on {peer}, which then completes the resync",
     ),
-    ("complete-nowhere", |f| f.idle() && !f.new && f.is(State::NeedsSync), COPIES),
+    ("complete-nowhere", |f| f.idle() && !f.new && f.is(State::NeedsSync), "{copies}"),
     ("returns", |f| f.idle() && f.returning, "nothing; {node} waits for a report of {peer}"),
-    ("new-here-nowhere", |f| f.idle() && f.new && !f.peer_complete, COPIES),
+    ("new-here-nowhere", |f| f.idle() && f.new && !f.peer_complete, "{copies}"),
     (
         "new-pair",
         |f| f.idle() && f.new && f.peer_new,
@@ -276,12 +273,10 @@ const ROWS: [Row; 44] = [
 /// The advice for these facts.
 pub(super) fn of(facts: &Facts, words: &Words<'_>) -> String {
     let &Words { group, node, peer, change, copies } = words;
-    let text = row(facts).2;
-    if text == COPIES {
-        return copies();
-    }
     let all = [("{group}", group), ("{node}", node), ("{peer}", peer), ("{change}", change)];
-    all.into_iter().fold(text.into(), |text: String, (word, meaning)| text.replace(word, meaning))
+    let text = String::from(row(facts).2);
+    let text = all.into_iter().fold(text, |text, (word, meaning)| text.replace(word, meaning));
+    if text.contains("{copies}") { text.replace("{copies}", &copies()) } else { text }
 }
 
 fn row(facts: &Facts) -> &'static Row {

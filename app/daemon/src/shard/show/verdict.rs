@@ -154,7 +154,7 @@ pub(super) fn next(status: &Status, group: &Group, clock: &Clock) -> String {
     if let Some(choice) = group.engine.view().preserved_choice() {
         return choice;
     }
-    // As of now: the refusal was told at the last attempt to connect.
+    // The hint of a refused connection is from the last attempt; this one is current.
     if status.verdict == Verdict::SplitBrain
         && let Some(only) = group.engine.view().only_choice()
     {
@@ -164,7 +164,7 @@ pub(super) fn next(status: &Status, group: &Group, clock: &Clock) -> String {
     let repair = fault(status, group).map(|(_, fault)| fault.hint.clone());
     let repairs = repair.as_ref().filter(|hint| !Fault::needs_nothing(hint));
     match (repairs, &status.link.hint) {
-        // What a primary needs that is refused because of its fault, the refusal says.
+        // If a primary is refused because of its fault, the refusal names the repair.
         (Some(repair), Some(link))
             if status.verdict == Verdict::DiskFailed
                 && status.role == Role::Secondary

@@ -171,24 +171,44 @@ fn a_stream_that_is_sent_again_says_how_much_it_may_overwrite() {
     assert_eq!(start.to_copy, 2 * chunk, "two writes touch a chunk each, and a flush none");
 }
 
-/// The peer preserves its image of before the update, and may be promoted with that.
+/// How much the peer may lack.
+fn lacks(desk: &Desk) -> Bytes {
+    desk.engine.view().status(desk.now).lag.bytes
+}
+
+/// The peer received two writes in an update; the connection broke before the marker. It preserves its earlier image and may be
+/// promoted with it.
+fn cut_off_in_an_update() -> Desk {
+    let mut desk = Desk::replicating(Mode::Async);
+    desk.write(1);
+    desk.write(17);
+    desk.store_all();
+    desk.acked(3);
+    desk.lose_link();
+    desk.meet(restarted(&desk));
+    let start = desk.last_start();
+    assert_eq!((start.consistent, start.keep), (false, true));
+    desk.acked(5);
+    assert_eq!(lacks(&desk), Bytes::ZERO, "it has the writes, and the marker is to come");
+    desk.lose_link();
+    assert_eq!(lacks(&desk), REGION * 2);
+    desk
+}
+
 #[test]
-fn what_a_peer_got_in_an_update_is_at_stake_until_the_update_ends() {
+fn an_update_of_which_the_last_acknowledgement_was_lost_ends_with_the_next_hello() {
+    let mut desk = cut_off_in_an_update();
+    // No stream begins.
+    desk.command(Command::Pause);
+    let at = Sequence(6);
+    desk.meet(Hello { head: at, received: at, durable: at, clean: true, ..restarted(&desk) });
+    assert_eq!(lacks(&desk), Bytes::ZERO);
+}
+
+#[test]
+fn what_a_peer_received_in_an_update_is_at_stake_until_it_ends() {
     for ends in [false, true] {
-        let mut desk = Desk::replicating(Mode::Async);
-        desk.write(1);
-        desk.write(17);
-        desk.store_all();
-        desk.acked(3);
-        desk.lose_link();
-        desk.meet(restarted(&desk));
-        let start = desk.last_start();
-        assert_eq!((start.consistent, start.keep), (false, true));
-        let lacks = |desk: &Desk| desk.engine.view().status(desk.now).lag.bytes;
-        desk.acked(5);
-        assert_eq!(lacks(&desk), Bytes::ZERO, "the peer has the writes, and the marker is to come");
-        desk.lose_link();
-        assert_eq!(lacks(&desk), REGION * 2);
+        let mut desk = cut_off_in_an_update();
         // The same process has received the marker, and not recorded that its image is consistent.
         let received = Sequence(6);
         let peer =

@@ -149,6 +149,9 @@ fn a_switch_leads_out_of_a_node_whose_disk_failed() {
     // What was asked of the peer while this node led is answered behind that.
     let payload = Payload { id: PayloadId(70), length: 4096 };
     desk.told(7, Told::Bytes(payload));
+    let (volume, extent, coarse) = (VolumeIndex(0), Extent::new(0, REGION.0), false);
+    let list = digests(extent, coarse);
+    desk.hear(Message::Copying(Copying::Digests { volume, extent, coarse, list }));
     assert!(!desk.accuses() && desk.released.contains(&payload.id));
     desk.lose_link();
     let next = lineage.fork(Generation { number: 9, tag: 9 }, record.head);
