@@ -211,6 +211,10 @@ pub enum Plant {
     RecordIsDisk,
     /// A disk without space counts as one that failed.
     FullIsFailed,
+    /// A member counts as holding what is read of its volume, whatever layers hold back.
+    HandOutUnfit,
+    /// A member with an earlier stamp counts as the one that is recorded.
+    OlderIsRight,
     /// A node whose metadata is old goes on with a stream as if it remembered.
     OldGoesOn,
 }
@@ -307,6 +311,7 @@ impl Plant {
         ("old-bitmaps", Self::OldBitmaps),
         ("read-blank", Self::ReadBlank),
         ("record-is-disk", Self::RecordIsDisk),
+        ("hand-out-unfit", Self::HandOutUnfit),
     ];
 
     /// Every fault of the daemon around the engine, which stories of the whole program find.
@@ -329,6 +334,7 @@ impl Plant {
         ("group-starves", Self::GroupStarves),
         ("clients-unbounded", Self::ClientsUnbounded),
         ("create-undurable", Self::CreateUndurable),
+        ("older-is-right", Self::OlderIsRight),
     ];
 }
 

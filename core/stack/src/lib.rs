@@ -25,6 +25,7 @@ mod faults;
 mod layer;
 mod pass;
 mod set;
+mod settled;
 mod slots;
 mod stack;
 
@@ -42,4 +43,5 @@ pub use set::{
     CopyRecord, Duty, LayerRecord, LayerSetting, MemberEvent, MemberStatus, MergeRecord, SetOp,
     SetRefusal, SetStatus,
 };
+pub use settled::Unsettled;
 pub use stack::{Out, Stack};

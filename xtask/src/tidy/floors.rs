@@ -29,7 +29,7 @@ const CORE: [(&str, &[&str]); 9] = [
     ("core/plant", &[]),
     ("core/bitmap", &["core/plant"]),
     ("core/copy", &["core/bitmap"]),
-    ("core/stack", &[]),
+    ("core/stack", &["core/plant"]),
     ("core/recovery", &["core/plant"]),
     ("core/ledger", &[]),
     ("core/snapshot", &["core/plant", "core/stack", "core/ledger"]),

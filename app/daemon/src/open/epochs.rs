@@ -30,6 +30,7 @@ use anyhow::{Error, anyhow};
 use helio_disk::StoreKind;
 use helio_format::epochs::{Epoch, SetId, Stamp, VolumeEpochs};
 use helio_format::members::{CopyHealth, MEMBERS_MAX, MemberEntry, VolumeEntries};
+use helio_plant::{Plant, planted};
 use helio_units::VolumeIndex;
 use std::fmt;
 use std::path::Path;
@@ -110,6 +111,7 @@ impl Seen {
                 Proof::Newer(it.epoch)
             }
             (_, None, _) => Proof::Unknown,
+            (Some(_), ..) if planted(Plant::OlderIsRight) => Proof::Right,
             (Some(it), Some(carried), _) if it.epoch >= carried.first() => Proof::Right,
             (Some(it), ..) => Proof::Older(it.epoch),
             (None, _, Some(other)) => Proof::Foreign(other.set),

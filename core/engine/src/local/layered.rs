@@ -29,7 +29,7 @@ use helio_plant::{Plant, planted};
 use helio_stack::{
     CopyIo, CopyNumber, CopyOp, CopyOutcome, CopyRecord, CopyView, HeldCopy, KeptCopy, KeptImage,
     LayerRecord, LayerSetting, Leg, MemberEvent, Out, Outcome, PoolHealth, PoolOutcome,
-    RollbackStatus, SetOp, SetRefusal, SetStatus, Stack, StoreFault, StoreOp,
+    RollbackStatus, SetOp, SetRefusal, SetStatus, Stack, StoreFault, StoreOp, Unsettled,
 };
 use helio_units::{Bytes, CopyName, Extent, IoId, MemberIndex, Moment, RequestId, VolumeIndex};
 
@@ -153,6 +153,14 @@ impl Layered {
     /// How the members of a volume are, where a layer keeps its members alike, be it only one.
     pub(super) fn set_status(&self, volume: VolumeIndex) -> Option<SetStatus> {
         self.stack.set_status(volume)
+    }
+
+    /// The first member that holds all of a volume as it is read.
+    ///
+    /// # Errors
+    /// Why none does.
+    pub(super) fn settled_member(&self, volume: VolumeIndex) -> Result<MemberIndex, Unsettled> {
+        self.stack.settled_member(volume)
     }
 
     /// The members of a volume that hold all of it.

@@ -10,8 +10,8 @@ use crate::turn::Turn;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use helio_stack::{Leg, SetOp, SetRefusal, SetStatus};
-use helio_units::VolumeIndex;
+use helio_stack::{Leg, SetOp, SetRefusal, SetStatus, Unsettled};
+use helio_units::{MemberIndex, VolumeIndex};
 
 impl Local {
     /// Asks something of the members of a volume. The command is answered when that begins, or is refused.
@@ -73,6 +73,14 @@ impl Local {
     /// How the members of a volume are, where a layer keeps its members alike, be it only one.
     pub(crate) fn set_status(&self, volume: VolumeIndex) -> Option<SetStatus> {
         self.layered.set_status(volume)
+    }
+
+    /// The first member that holds all of a volume as it is read.
+    ///
+    /// # Errors
+    /// Why none does.
+    pub(crate) fn settled_member(&self, volume: VolumeIndex) -> Result<MemberIndex, Unsettled> {
+        self.layered.settled_member(volume)
     }
 
     /// Begins what is asked of members, if nothing is in its way.
@@ -158,7 +166,6 @@ fn refused(op: SetOp, refusal: SetRefusal, config: &Config) -> Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use helio_units::MemberIndex;
 
     #[test]
     fn every_refusal_names_what_it_is_about() {

@@ -18,7 +18,7 @@ use crate::config::Config;
 use crate::refusal::{HELD_BACK, Refusal, until_complete};
 use crate::show::view::View;
 use alloc::format;
-use helio_stack::{Duty, StoreFault};
+use helio_stack::{StoreFault, Unsettled};
 use helio_units::{Bytes, MemberIndex, VolumeIndex};
 
 /// Why no member of a volume holds what its clients read.
@@ -100,17 +100,11 @@ impl View<'_> {
         if self.copies.restore_begins() {
             return Err(NotWhole::RestoreBegins);
         }
-        if let Some(rollback) = self.local.rollback() {
-            return Err(NotWhole::Restoring(rollback.left, rollback.failed));
-        }
-        // Without a set there is one member, which has everything.
-        let Some(set) = self.local.set_status(volume) else { return Ok(MemberIndex(0)) };
-        if set.unmerged > Bytes::ZERO {
-            return Err(NotWhole::Unmerged(set.unmerged));
-        }
-        let mut members = (0..).map(MemberIndex).zip(&set.members);
-        let full = members.find(|(_, it)| it.is_some_and(|member| member.duty == Duty::Full));
-        full.map(|(member, _)| member).ok_or(NotWhole::NoFullMember)
+        self.local.settled_member(volume).map_err(|why| match why {
+            Unsettled::RollingBack(rollback) => NotWhole::Restoring(rollback.left, rollback.failed),
+            Unsettled::Unmerged(left) => NotWhole::Unmerged(left),
+            Unsettled::NoFullMember => NotWhole::NoFullMember,
+        })
     }
 
     /// The first member that holds what clients of the volume read.

@@ -5,6 +5,7 @@
 use super::Stamp;
 use super::story::{Desk, ensure};
 use helio_format::before::{CopyNumber, CopyStage, KeptCopy};
+use helio_units::VolumeIndex;
 
 /// The moment of a rollback was.
 #[derive(Clone, Debug)]
@@ -33,6 +34,19 @@ impl Desk {
             }
         }
         volumes
+    }
+
+    /// A member that counts as the volume holds what the volume does.
+    pub(super) fn judge_settled(&self) -> Result<(), String> {
+        for (v, (volume, member)) in self.volumes().iter().zip(self.members.live()).enumerate() {
+            let settled = self.stack.settled_member(VolumeIndex(v as u16));
+            ensure(settled.is_err() || volume == member, || {
+                format!(
+                    "the member of volume {v} counts as the volume, and something is owed to it"
+                )
+            })?;
+        }
+        Ok(())
     }
 
     /// Whether the moment of a rollback may come: nothing reads that would see one or the other, and what is asked has reached the layer.

@@ -203,7 +203,11 @@ impl Desk {
         }
         self.note_room();
         self.drain()?;
-        if self.dice.chance(1, 3) { self.judge_held() } else { Ok(()) }
+        if self.dice.chance(1, 3) {
+            self.judge_held()?;
+            self.judge_settled()?;
+        }
+        Ok(())
     }
 
     fn note_room(&mut self) {

@@ -98,6 +98,8 @@ pub(crate) enum Order {
     Stop,
     /// The daemon stops, its metadata becomes that of the build before, and the next daemon converts it.
     Upgrade,
+    /// The daemon stops, and before this or a later start an earlier image of a member takes the place of the member.
+    RestoreBackup,
     Status,
     Explain,
     Recorder,
@@ -146,9 +148,10 @@ pub(crate) enum Order {
 
 impl Order {
     /// Every kind.
-    pub(crate) const ALL: [Self; 41] = [
+    pub(crate) const ALL: [Self; 42] = [
         Self::Stop,
         Self::Upgrade,
+        Self::RestoreBackup,
         Self::Status,
         Self::Explain,
         Self::Recorder,
@@ -211,6 +214,7 @@ impl Order {
         matches!(
             self,
             Self::Upgrade
+                | Self::RestoreBackup
                 | Self::Release
                 | Self::Adopt
                 | Self::Reverse

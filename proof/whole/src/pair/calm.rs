@@ -173,6 +173,10 @@ impl Run {
     /// The commands in a text, and where they are to be given: at the node that is named behind one, or where the text was shown.
     fn steps(&self, shown: usize, text: &str, group: usize) -> Vec<(usize, String)> {
         let (mut steps, last) = (Vec::new(), self.groups[group].last_served);
+        // An operator who has the newest disk does nothing else.
+        if text.contains("put the newest disk of") && self.nodes[shown].images.is_unjudged(group) {
+            return vec![(shown, "put back".to_owned())];
+        }
         let text = self.applicable(text, group);
         let text = text.as_str();
         if text.contains("restart") {
@@ -255,6 +259,10 @@ impl Run {
             }
             ["disconnect"] => return self.end_clients(group),
             ["list", "members"] => return self.list_members(),
+            ["put", "back"] => {
+                self.nodes[node].images.return_newest(group);
+                return self.stop(node, Duration::from_millis(100));
+            }
             ["restart"] => return self.stop(node, Duration::from_millis(100)),
             ["promote", _, ref more @ ..] => {
                 let forced = more.contains(&"--force");

@@ -201,12 +201,17 @@ impl Run {
 
     /// A file that is a member on a node.
     pub(super) fn a_member(&self, node: usize, dice: &mut Dice) -> PathBuf {
-        let shapes = self.groups.iter().flat_map(|group| {
+        self.a_member_of_a_group(node, dice).1
+    }
+
+    /// The same, and its group.
+    pub(super) fn a_member_of_a_group(&self, node: usize, dice: &mut Dice) -> (usize, PathBuf) {
+        let members = self.groups.iter().enumerate().flat_map(|(n, group)| {
             let paths =
                 |volume: &super::scenario::VolumeShape| volume.paths(group.shape.name, node);
-            group.shape.volumes.iter().flat_map(paths)
+            group.shape.volumes.iter().flat_map(paths).map(move |path| (n, path))
         });
-        let all: Vec<PathBuf> = shapes.collect();
+        let all: Vec<(usize, PathBuf)> = members.collect();
         all[dice.below(all.len() as u64) as usize].clone()
     }
 
@@ -282,6 +287,7 @@ impl Run {
             return;
         }
         self.date_back(node);
+        self.exchange_images(node);
         if let Err(why) = self.nodes[node].start(now) {
             self.world.tell(format_args!("{} does not start: {why}", self.nodes[node].name));
             self.nodes[node].why = Some(why);
@@ -300,6 +306,7 @@ impl Run {
         self.world.tell(format_args!("no more faults"));
         for node in 0..2 {
             self.nodes[node].disks_respond_since = self.world.now();
+            self.nodes[node].images.restore(false);
             let machine = &self.nodes[node].machine;
             machine.set_odds(Odds::default());
             machine.slow_down(1);

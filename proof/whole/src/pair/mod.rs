@@ -12,6 +12,7 @@ mod node;
 mod older;
 mod operator;
 mod promised;
+mod put_back;
 mod replay;
 mod run;
 mod scenario;

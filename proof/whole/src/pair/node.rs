@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A node: a machine with its disks, and the daemon on it while one runs.
 
+use super::put_back::Images;
 use super::scenario::{GroupShape, NODES, Scenario, VolumeShape};
 use crate::cage::with_counter;
 use crate::model::{Promise, Violation};
@@ -61,6 +62,8 @@ pub(crate) struct Node {
     pub(crate) unapplied: bool,
     /// Its next start is an upgrade from the build before.
     pub(crate) is_older: bool,
+    /// Earlier images of its members.
+    pub(crate) images: Images,
     /// Since when operations on its disks end in time; never while they hang or are slow.
     pub(crate) disks_respond_since: Moment,
     /// Why it did not start last.
@@ -121,6 +124,7 @@ impl Node {
             has_faults: false,
             unapplied: false,
             is_older: false,
+            images: Images::default(),
             disks_respond_since: Moment::ZERO,
             why: None,
         })
@@ -314,7 +318,7 @@ impl Node {
 }
 
 /// Writes all of it from the start of a file: one call may write a part.
-fn write_all(file: &dyn FileBody, bytes: &[u8]) -> Result<(), Errno> {
+pub(super) fn write_all(file: &dyn FileBody, bytes: &[u8]) -> Result<(), Errno> {
     let mut written = 0;
     while written < bytes.len() {
         written += file.write_at(&bytes[written..], written as u64)?;

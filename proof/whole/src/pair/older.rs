@@ -75,7 +75,10 @@ impl Run {
             return;
         }
         let (name, mut any) = (self.nodes[node].name, false);
-        for group in &self.groups {
+        let unjudged = |group: &usize| self.nodes[node].images.is_unjudged(*group);
+        // A daemon has to have judged what was put back: older metadata has no stamps.
+        for group in (0..self.groups.len()).filter(|group| !unjudged(group)) {
+            let group = &self.groups[group];
             let older = self.nodes[node].date_back(&group.shape, node);
             any |= older == Ok(true);
             let group = group.shape.name;

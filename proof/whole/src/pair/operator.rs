@@ -90,7 +90,9 @@ impl Run {
         let path = &paths[dice.below(paths.len() as u64) as usize];
         let member = json!({ "volume": volume.name, "path": path });
         let (verb, body, wish) = match order {
-            Order::Stop | Order::Upgrade => return self.stop_for(order, node, dice),
+            Order::Stop | Order::Upgrade | Order::RestoreBackup => {
+                return self.stop_for(order, node, dice);
+            }
             Order::Status => return self.look(node),
             Order::Explain => return self.get(node, group, "explain"),
             Order::Recorder => return self.get(node, group, "debug/events"),
@@ -202,6 +204,9 @@ impl Run {
 
     fn stop_for(&mut self, order: Order, node: usize, dice: &mut Dice) {
         self.nodes[node].is_older |= order == Order::Upgrade;
+        if order == Order::RestoreBackup {
+            self.nodes[node].images.restore(true);
+        }
         self.stop(node, std::time::Duration::from_millis(10 + dice.below(20_000)));
     }
 
@@ -295,6 +300,7 @@ impl Run {
         if wish == Wish::Status && status == 200 {
             self.status[node] = serde_json::from_slice(body).ok();
             self.check_bounds(node)?;
+            self.note_judged(node);
         }
         if wish == Wish::Attachments && status == 200 {
             self.devices.lists[node] = serde_json::from_slice(body).ok();
@@ -329,6 +335,14 @@ impl Run {
             |until| matches!(until, Until::Response { request, .. } if request == number),
         );
         Ok(())
+    }
+
+    /// The members of what a node serves are judged.
+    fn note_judged(&mut self, node: usize) {
+        let groups: Vec<usize> = (0..self.groups.len())
+            .filter(|group| self.group_status(node, *group).is_some())
+            .collect();
+        self.nodes[node].images.judged(|group| groups.contains(&group));
     }
 
     /// Whether a restart is needed to serve a group of the file. The operator applies the file again until then.

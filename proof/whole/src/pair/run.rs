@@ -306,6 +306,7 @@ impl Run {
         for number in 1..=dice.below(ACTS_MAX + 1) {
             self.pass(Duration::from_millis(dice.below(3000)))?;
             self.check_clients()?;
+            (0..2).for_each(|node| self.make_backup(node));
             let act = Act::draw(&mut dice);
             // Each has dice of its own, so that leaving one out leaves the others as they are.
             let mut own = dice.split_nth("act", number);

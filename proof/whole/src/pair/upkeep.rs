@@ -258,6 +258,10 @@ impl Run {
             let at = self.world.now() + Duration::from_secs(3);
             return self.ends.push((at, Ends::Create { node, group }));
         }
+        if self.nodes[node].images.is_unjudged(group) {
+            // What is there may be an earlier image.
+            return self.nodes[node].images.return_newest(group);
+        }
         let name = self.groups[group].shape.name;
         let created = self.nodes[node].create_metadata(name);
         self.world.tell(format_args!("{}: metadata of {name}: {created:?}", self.nodes[node].name));

@@ -216,7 +216,7 @@ impl Desk {
     pub(super) fn after(&mut self) -> Result<(), String> {
         self.drain()?;
         self.observe();
-        Ok(())
+        if self.dice.chance(1, 16) { self.judge_settled() } else { Ok(()) }
     }
 
     /// A client asks for something. No two of its changes overlap.

@@ -146,6 +146,22 @@ impl Desk {
         members.map(|n| Leg { volume, member: MemberIndex(n as u8) }).collect()
     }
 
+    /// A member that counts as the volume holds what may be read of it.
+    pub(super) fn judge_settled(&self) -> Result<(), String> {
+        for (v, volume) in self.volumes().enumerate() {
+            let Ok(member) = self.stack.settled_member(volume) else { continue };
+            let member = usize::from(member.0);
+            for (block, stamp) in self.disks[member].live()[v].iter().enumerate() {
+                ensure(self.reference.allows(v, block, *stamp, false), || {
+                    format!(
+                        "member {member} counts as volume {v}, and its block {block} holds {stamp}"
+                    )
+                })?;
+            }
+        }
+        Ok(())
+    }
+
     /// Counts what changed in this step.
     pub(super) fn observe(&mut self) {
         let now: Vec<SetStatus> =
