@@ -60,7 +60,7 @@ pub use resync::digest::digest_piece;
 pub use resync::verified::Verified;
 pub use resync::verify::{LISTED_MAX, RunStatus, VerifyPass, VerifyStatus, VolumeVerify};
 pub use role::leave::STOP_PATIENCE;
-pub use role::resolve::Stake;
+pub use role::resolve::{Stake, Unknown};
 pub use show::copies::CopiesStatus;
 pub use show::fault::Fault;
 pub use show::recorder::{RECORDS, Record};

@@ -78,7 +78,7 @@ impl Completeness {
             _ if new => Self::Never,
             Hello { suspect: true, .. } => Self::Suspect,
             Hello { consistent: false, .. } => Self::Inconsistent,
-            Hello { wrote: false, alone: true, .. } => Self::GivenUp,
+            _ if hello.was_given_up() => Self::GivenUp,
             _ => Self::Complete,
         }
     }

@@ -415,11 +415,6 @@ pub fn is_equal_at_fork(asker: &Hello, head: Sequence, other: &Hello) -> bool {
         .is_some_and(|candidate| facts_of(&candidate, other).is_equal_at_fork())
 }
 
-/// Whether the target's image lies on the line of whoever it follows or followed, or it led itself.
-const fn is_on_line(target: &Hello) -> bool {
-    target.wrote || !target.alone
-}
-
 /// Whether a serving source is behind what the target received of this very generation, or began it elsewhere: its
 /// machine went back, and its process with it, which may draw the same generation once more.
 fn is_behind(source: &Hello, target: &Hello) -> bool {
@@ -427,7 +422,7 @@ fn is_behind(source: &Hello, target: &Hello) -> bool {
     let seen = target.head.max(target.received);
     same && source.serving
         && !target.wrote
-        && is_on_line(target)
+        && target.is_on_line()
         && (seen > source.head || source.lineage != target.lineage)
         && !planted(Plant::TrustRewound)
 }

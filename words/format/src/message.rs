@@ -122,6 +122,12 @@ impl Hello {
     pub const fn is_on_line(&self) -> bool {
         self.wrote || !self.alone
     }
+
+    /// Whether an operator discarded this node's copy, and no resync to it began since.
+    #[must_use]
+    pub const fn was_given_up(&self) -> bool {
+        self.discarded || !self.is_on_line()
+    }
 }
 
 /// The block sizes of one volume on one node: every request is a multiple of them, and begins at one.

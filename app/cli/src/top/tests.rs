@@ -260,6 +260,7 @@ fn what_the_daemon_reports_at_stake_is_shown_and_confirmed_to_it() {
         seconds: None,
         bytes: None,
         writes: None,
+        unknown: None,
         last_contact_ms: None,
         text: "12 MiB that only lyon has".into(),
     });

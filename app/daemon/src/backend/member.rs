@@ -66,6 +66,7 @@ impl Daemon {
             seconds: None,
             bytes: None,
             writes: None,
+            unknown: None,
             last_contact_ms: None,
             text,
         });
@@ -121,6 +122,7 @@ impl Daemon {
             seconds: None,
             bytes: None,
             writes: None,
+            unknown: None,
             last_contact_ms: None,
             text: format!("all data on {path}{lost}"),
         });

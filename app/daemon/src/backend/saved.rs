@@ -98,6 +98,7 @@ fn stake(chosen: &[SavedCopy]) -> AtStake {
         seconds: None,
         bytes: Some(bytes),
         writes: None,
+        unknown: None,
         last_contact_ms: None,
         text: format!("{bytes} of saved data: {names}"),
     }

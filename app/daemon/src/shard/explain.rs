@@ -74,7 +74,11 @@ fn row(last: &LastDecision, group: &str, clock: &Clock) -> Row {
 pub(crate) fn losing(group: &Group, last_copy: bool, now: WallTime) -> Result<Losing, Refusal> {
     let stake = group.engine.view().stake(last_copy)?;
     let node = &group.config.node;
-    let intro = format!("writes that exist only on {node}: at most");
+    let since = stake.since.map_or_else(String::new, |at| format!(" since {at}"));
+    let unknown = stake.unknown;
+    let unknown =
+        unknown.map_or_else(String::new, |why| format!(" unknown{since}, because {why};"));
+    let intro = format!("writes that exist only on {node}:{unknown} at most");
     let began = began(&stake, node, now);
     let outro = format!(
         "they are saved first, without blocks of zeros; the copy of {node} is of generation {}{began}",
@@ -103,7 +107,7 @@ pub(super) fn losing_of(
     (intro, outro): (&str, &str),
     now: WallTime,
 ) -> Result<Losing, Refusal> {
-    let Stake { generation, since, differing } = stake;
+    let Stake { generation, since, differing, unknown } = stake;
     let part = |(volume, n)| -> Result<Part, Refusal> {
         let volume: &super::VolumePlan = volume;
         let here = differing.iter().filter(|(index, _)| *index == VolumeIndex(n));
@@ -127,6 +131,7 @@ pub(super) fn losing_of(
         seconds: since.map(|(_, ago)| ago),
         bytes: Some(bytes),
         writes: None,
+        unknown: unknown.map(|why| why.label().to_owned()),
         last_contact_ms: None,
         text,
     };

@@ -320,15 +320,20 @@ pub(crate) fn at_stake(group: &Group, clock: &Clock) -> AtStake {
     let now = clock.now();
     let status = group.engine.view().status(now);
     let peer = &group.peer;
+    let discarded = match group.engine.view().was_given_up() {
+        true => format!("an operator discarded the copy of {}; ", group.config.node),
+        false => String::new(),
+    };
     let Some(heard) = status.link.last_heard else {
         return AtStake {
             since_ms: None,
             seconds: None,
             bytes: None,
             writes: None,
+            unknown: None,
             last_contact_ms: None,
             text: format!(
-                "no message from {peer} since this daemon started: it may have writes that this copy does not have"
+                "{discarded}no message from {peer} since this daemon started: it may have writes that this copy does not have"
             ),
         };
     };
@@ -354,9 +359,10 @@ pub(crate) fn at_stake(group: &Group, clock: &Clock) -> AtStake {
         seconds: Some(now - reported),
         bytes: Some(told.bytes),
         writes: Some(Items(told.writes)),
+        unknown: None,
         last_contact_ms: Some(clock.wall(heard)),
         text: format!(
-            "{peer} may have continued since its last report, of {}. At that time {missing}. Writes that {peer} \
+            "{discarded}{peer} may have continued since its last report, of {}. At that time {missing}. Writes that {peer} \
              acknowledged later are missing here too; its last message arrived {:.1} s ago",
             ago(reported),
             (now - heard).as_secs_f64()

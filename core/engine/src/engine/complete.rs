@@ -41,6 +41,12 @@ impl View<'_> {
         copy.unless_failed(session.report().is_some_and(|report| !report.fault.is_empty()))
     }
 
+    /// Whether an operator discarded this node's copy, and no resync to it began since.
+    #[must_use]
+    pub fn was_given_up(&self) -> bool {
+        self.hello_of_record().was_given_up()
+    }
+
     /// Whether this node was primary, and its record proves that its peer has everything that it acknowledged.
     pub(crate) fn peer_has_everything(&self) -> bool {
         !self.standing.leads() && Delivered::of(self.record.superblock()) == Delivered::Everything

@@ -11,6 +11,7 @@ use crate::record::save::Goal;
 use crate::refusal::Refusal;
 use crate::resync::digest::Pieces;
 use crate::resync::verify::Verify;
+use crate::role::resolve::Unknown;
 use crate::role::{Following, Stage};
 use crate::show::view::View;
 use alloc::format;
@@ -385,8 +386,19 @@ impl View<'_> {
     /// This node's marks and hot extents cover everything in which its image may differ from the other's. While a disk is shipped they
     /// are those against it.
     pub(crate) fn marks_are_trusted(&self) -> bool {
+        self.unknown().is_none()
+    }
+
+    /// Why they do not.
+    pub(crate) fn unknown(&self) -> Option<Unknown> {
         let b = self.record.superblock();
-        !b.marks_void && !self.local.members().are_foreign() && b.seeding == 0
+        if b.seeding != 0 {
+            Some(Unknown::ShippedDisk)
+        } else if self.local.members().are_foreign() {
+            Some(Unknown::AnotherDisk)
+        } else {
+            b.marks_void.then_some(Unknown::NoRecord)
+        }
     }
 
     /// What a source is told that asks for this node's marks.

@@ -141,7 +141,9 @@ impl View<'_> {
         }
         let ours = self.hello_as_met();
         let asker = self.peer.session().peer()?;
-        if asker.discarded && !self.record.superblock().discarded {
+        // One that was given up may be the only copy that is complete.
+        let is_worse = asker.was_given_up() && Completeness::of(&ours).is_complete();
+        if is_worse || asker.discarded && !ours.discarded {
             return Some(format!("an operator discarded the copy of {}", config.peer));
         }
         match recovery::of_request(asker, (generation, durable), &ours, self.leader_went_back()) {
@@ -288,7 +290,9 @@ impl View<'_> {
     /// two copies are.
     fn hint_for_refused(&self, related: bool) -> String {
         let (peer, group) = (&self.turn.config().peer, &self.turn.config().group);
-        if self.record.superblock().discarded {
+        let own = self.hello_as_met();
+        let is_worse = own.was_given_up() && self.peer_copy().is_complete();
+        if is_worse || own.discarded {
             // A new node's data is what the operator chose, as that of a complete one.
             if !matches!(self.peer_copy(), Completeness::Complete | Completeness::Never) {
                 return self.no_complete_copy();

@@ -43,7 +43,7 @@ impl View<'_> {
                     return Err(self.standing.volume_refusal(volume, fault, self.turn.config()));
                 }
                 self.refuse_last_complete(last_copy)?;
-                Ok(Stake::of(self.record.superblock(), self.differing()))
+                Ok(Stake::of(self.record.superblock(), self.differing(), self.unknown()))
             }
             Stage::Leading(Leading::Primary) => Err(Refusal::new(
                 "is-primary",
@@ -78,7 +78,7 @@ impl View<'_> {
 
     /// Where this node's image may differ from the other's.
     fn differing(&self) -> Vec<(VolumeIndex, Extent)> {
-        if !self.marks_are_trusted() {
+        if self.unknown().is_some() {
             let sizes = self.turn.config().volumes.iter().zip(0..);
             return sizes.map(|(size, n)| (VolumeIndex(n), Extent::new(0, size.0))).collect();
         }

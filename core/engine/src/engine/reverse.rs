@@ -60,7 +60,7 @@ impl View<'_> {
         } else {
             primary.marks().differing_runs()
         };
-        Ok(Stake::of(self.record.superblock(), differing))
+        Ok(Stake::of(self.record.superblock(), differing, None))
     }
 
     /// This node is primary and lacks regions.

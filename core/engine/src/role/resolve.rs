@@ -20,6 +20,7 @@ use crate::turn::Turn;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::fmt;
 use helio_format::lineage::Lineage;
 use helio_format::message::Parting;
 use helio_format::superblock::Superblock;
@@ -34,13 +35,54 @@ pub struct Stake {
     pub since: Option<WallTime>,
     /// Where it may differ.
     pub differing: Vec<(VolumeIndex, Extent)>,
+    /// Why that is everywhere, although it may differ in less.
+    pub unknown: Option<Unknown>,
+}
+
+/// Why nothing tells in what this node's copy differs from the other one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unknown {
+    /// The record of it does not count.
+    NoRecord,
+    /// It is of another disk.
+    AnotherDisk,
+    /// It is of the disk that is being shipped.
+    ShippedDisk,
+}
+
+impl Unknown {
+    /// A word for programs.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::NoRecord => "no-record",
+            Self::AnotherDisk => "another-disk",
+            Self::ShippedDisk => "shipped-disk",
+        }
+    }
+}
+
+impl fmt::Display for Unknown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoRecord => {
+                "it has no valid record of them: the metadata was new, damaged or older than the copy, a flush failed, a disk was replaced, or a safe copy was restored"
+            }
+            Self::AnotherDisk => "the disk is not the recorded one",
+            Self::ShippedDisk => "dirty regions are recorded for the disk that is being shipped",
+        })
+    }
 }
 
 impl Stake {
     /// What the node of this record may hold there.
-    pub(crate) fn of(record: &Superblock, differing: Vec<(VolumeIndex, Extent)>) -> Self {
+    pub(crate) fn of(
+        record: &Superblock,
+        differing: Vec<(VolumeIndex, Extent)>,
+        unknown: Option<Unknown>,
+    ) -> Self {
         let since = Some(WallTime(record.began)).filter(|at| at.0 != 0);
-        Self { generation: record.lineage.generation, since, differing }
+        Self { generation: record.lineage.generation, since, differing, unknown }
     }
 }
 

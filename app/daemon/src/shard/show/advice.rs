@@ -38,7 +38,7 @@ pub(super) struct Facts {
     pub(super) ahead: bool,
     /// The peer has the last writes, as it reported last.
     pub(super) peer_ahead: bool,
-    /// This node has no copy: there never was one, or an operator discarded it.
+    /// This node has no copy that counts: there never was one, or an operator discarded it.
     pub(super) new: bool,
     /// The connected peer has none either.
     pub(super) peer_new: bool,

@@ -506,12 +506,20 @@ fn a_node_without_metadata_reports_that_the_copy_of_its_peer_is_not_complete_eit
 
 #[test]
 fn a_copy_that_was_discarded_is_not_promoted_if_its_peer_has_one_that_was_not() {
-    for ours in [false, true] {
-        let record =
-            Superblock { discarded: ours, ..Superblock::new("db", "paris", [SIZE.0].into()) };
+    let new = || Superblock::new("db", "paris", [SIZE.0].into());
+    let discarded = Hello { discarded: true, metadata: 1, ..blank() };
+    // What its discarded line wrote counts for nothing, however much that was.
+    let line = generation(1);
+    let went_back = Hello { alone: true, clean: false, head: Sequence(9), ..hello(line, true) };
+    let kept = |wrote| Superblock { lineage: line, wrote, alone: true, marks_void: false, ..new() };
+    for (ours, asker, record) in [
+        (false, discarded.clone(), new()),
+        (true, discarded, Superblock { discarded: true, ..new() }),
+        (false, went_back.clone(), Superblock { head: Sequence(5), ..kept(true) }),
+        (true, went_back, kept(false)),
+    ] {
         let mut desk = Desk::new(config());
         desk.engine = Engine::new(config(), durable(record), 1, 1, Moment::ZERO);
-        let asker = Hello { discarded: true, metadata: 1, ..blank() };
         let (generation, durable) = (asker.lineage.generation, asker.head);
         desk.meet(asker);
         desk.hear(Message::PromoteRequest { generation, durable });
@@ -577,4 +585,25 @@ fn a_target_that_was_rolled_back_is_so_until_it_has_taken_up_the_stream_that_bri
     desk.lose_link();
     desk.meet(old(10, at, false));
     assert_ne!(row(&desk), Some("target-rolled-back"));
+}
+
+#[test]
+fn why_all_of_a_copy_counts_as_only_here_is_named() {
+    use crate::Unknown;
+    let (all, nothing) = (SIZE.0, 0);
+    for (marks_void, seeding, unknown, bytes) in [
+        (false, 0, None, nothing),
+        (true, 0, Some(Unknown::NoRecord), all),
+        (false, 7, Some(Unknown::ShippedDisk), all),
+        (true, 7, Some(Unknown::ShippedDisk), all),
+    ] {
+        let new = Superblock::new("db", "paris", [SIZE.0].into());
+        let lineage = generation(1);
+        let record = Superblock { wrote: true, marks_void, seeding, lineage, ..new };
+        let mut desk = Desk::new(config());
+        desk.engine = Engine::new(config(), durable(record), 1, 1, Moment::ZERO);
+        let stake = desk.engine.view().stake(true).expect("it wrote");
+        let differing: u64 = stake.differing.iter().map(|(_, extent)| extent.length).sum();
+        assert_eq!((stake.unknown, differing), (unknown, bytes));
+    }
 }

@@ -408,8 +408,11 @@ fn of_two_that_forked_the_one_given_up_goes_back_to_where_they_were_one() {
         Some("split-brain")
     );
     let generation = desk.engine.view().stake(false).expect("it holds something").generation;
+    let left = desk.lineage_now().fork_from(parent.generation);
     desk.command(Command::Yield { generation, last_copy: false });
-    assert_eq!(desk.save(true).lineage, parent);
+    let record = desk.save(true);
+    assert_eq!(record.lineage, parent);
+    assert_eq!(Some(record.head), left, "of that line it holds nothing behind the fork");
     desk.meet(Hello { serving: true, role: Role::Primary, ..hello(rival, true) });
     assert_eq!(
         desk.engine.view().last_decision().map(|met| met.label.as_str()),
