@@ -320,8 +320,8 @@ pub struct AtStake {
     #[serde(default, with = "wire::number_or_null")]
     #[schemars(with = "Option<u64>")]
     pub writes: Option<Items>,
-    /// Why `bytes` is the size of the volumes, although fewer bytes may exist only on this node: `no-record`, `another-disk` or
-    /// `shipped-disk`; absent if a valid record shows where the nodes differ.
+    /// Only for `helio resolve`: why `bytes` is the size of the volumes, although fewer bytes may exist only on this node: `no-record` (no
+    /// valid record shows where the copies differ), `another-disk` or `shipped-disk`. Otherwise absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unknown: Option<String>,
     /// Time of the last message from the other node, in milliseconds since 1970-01-01 UTC.

@@ -135,7 +135,8 @@ pub(crate) fn save(
     }
 }
 
-/// Creates a folder, with a number behind its name if there is one already: that is somebody's only copy.
+/// Creates a new folder. If the name is taken, the new one ends in `-2`, `-3` and so on: an existing folder may be the only copy of discarded
+/// data.
 fn new_folder(host: &Host, below: &Path, name: &str) -> Result<PathBuf, SaveError> {
     let mut number = 1;
     loop {

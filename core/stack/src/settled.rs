@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether a member of a volume holds what is read of the volume, so that its bytes may be taken for the volume's beside the layers.
+//! Which member of a volume holds what clients read, so that its bytes may be used without the layers.
 
 use crate::contract::RollbackStatus;
 use crate::set::Duty;
@@ -7,14 +7,14 @@ use crate::stack::Stack;
 use helio_plant::{Plant, planted};
 use helio_units::{Bytes, MemberIndex, VolumeIndex};
 
-/// Why no member does.
+/// Why no member of a volume may be used without the layers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsettled {
-    /// Something is to be put back still.
+    /// A rollback is not written to the members yet.
     RollingBack(RollbackStatus),
     /// Full members may differ in so many bytes.
     Unmerged(Bytes),
-    /// None holds all of the volume.
+    /// No member is full.
     NoFullMember,
 }
 

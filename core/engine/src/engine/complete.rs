@@ -47,6 +47,14 @@ impl View<'_> {
         self.hello_of_record().was_given_up()
     }
 
+    /// Whether an operator discarded this node's copy, and the connected peer has a complete one: that one does not agree to a promotion
+    /// of this node.
+    #[must_use]
+    pub fn yields_to_peer(&self) -> bool {
+        let session = self.peer.session();
+        self.was_given_up() && session.peer().is_some() && session.copy().is_complete()
+    }
+
     /// Whether this node was primary, and its record proves that its peer has everything that it acknowledged.
     pub(crate) fn peer_has_everything(&self) -> bool {
         !self.standing.leads() && Delivered::of(self.record.superblock()) == Delivered::Everything

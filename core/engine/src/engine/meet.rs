@@ -389,7 +389,7 @@ impl View<'_> {
         self.unknown().is_none()
     }
 
-    /// Why they do not.
+    /// Why they do not cover it, if they do not.
     pub(crate) fn unknown(&self) -> Option<Unknown> {
         let b = self.record.superblock();
         if b.seeding != 0 {

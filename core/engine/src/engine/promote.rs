@@ -141,10 +141,10 @@ impl View<'_> {
         }
         let ours = self.hello_as_met();
         let asker = self.peer.session().peer()?;
-        // One that was given up may be the only copy that is complete.
+        // A discarded copy may still lead if this node's copy is not complete.
         let is_worse = asker.was_given_up() && Completeness::of(&ours).is_complete();
         if is_worse || asker.discarded && !ours.discarded {
-            return Some(format!("an operator discarded the copy of {}", config.peer));
+            return Some(Completeness::GivenUp.of_node(&config.peer));
         }
         match recovery::of_request(asker, (generation, durable), &ours, self.leader_went_back()) {
             None => Some(format!("generation {generation} is not in the history of its copy")),
@@ -290,9 +290,7 @@ impl View<'_> {
     /// two copies are.
     fn hint_for_refused(&self, related: bool) -> String {
         let (peer, group) = (&self.turn.config().peer, &self.turn.config().group);
-        let own = self.hello_as_met();
-        let is_worse = own.was_given_up() && self.peer_copy().is_complete();
-        if is_worse || own.discarded {
+        if self.yields_to_peer() || self.record.superblock().discarded {
             // A new node's data is what the operator chose, as that of a complete one.
             if !matches!(self.peer_copy(), Completeness::Complete | Completeness::Never) {
                 return self.no_complete_copy();

@@ -42,7 +42,7 @@ pub(crate) fn shape_adopted(b: &mut Superblock, start: Start) {
 /// The record of a side that is given up.
 pub(crate) fn give_up(b: &mut Superblock, lineage: Lineage, keeping: &mut Keeping) {
     b.role = Role::Secondary;
-    // Behind the fork the image holds nothing of the line to which it goes back.
+    // The image holds nothing of that generation behind the fork.
     b.head = b.lineage.fork_from(lineage.generation).map_or(b.head, |fork| b.head.min(fork));
     b.lineage = lineage;
     b.wrote = false;

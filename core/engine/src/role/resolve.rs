@@ -35,23 +35,23 @@ pub struct Stake {
     pub since: Option<WallTime>,
     /// Where it may differ.
     pub differing: Vec<(VolumeIndex, Extent)>,
-    /// Why that is everywhere, although it may differ in less.
+    /// Why that is everywhere, if no valid record shows where it differs.
     pub unknown: Option<Unknown>,
 }
 
-/// Why nothing tells in what this node's copy differs from the other one.
+/// Why no valid record shows where this node's copy differs from the peer's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unknown {
-    /// The record of it does not count.
+    /// The bitmap is void.
     NoRecord,
-    /// It is of another disk.
+    /// The bitmap is that of another disk.
     AnotherDisk,
-    /// It is of the disk that is being shipped.
+    /// The bitmap is against the disk that is being shipped.
     ShippedDisk,
 }
 
 impl Unknown {
-    /// A word for programs.
+    /// The label in JSON.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
@@ -66,7 +66,7 @@ impl fmt::Display for Unknown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NoRecord => {
-                "it has no valid record of them: the metadata was new, damaged or older than the copy, a flush failed, a disk was replaced, or a safe copy was restored"
+                "there is no valid record of the differences: the metadata was new, damaged or older than the copy, a flush failed, a disk was replaced, or a safe copy was restored"
             }
             Self::AnotherDisk => "the disk is not the recorded one",
             Self::ShippedDisk => "dirty regions are recorded for the disk that is being shipped",

@@ -2,10 +2,10 @@
 //! Clients that mean no good, or do not know better, and one beside them that must not notice.
 
 use crate::raw::Raw;
-use crate::stage::{PATIENCE, memory, serving, socket};
+use crate::stage::{memory, serving, socket, wait_clients};
 use helio_nbd::Client;
 use helio_nbd::codec::command;
-use helio_testkit::{Dice, Pair, eventually, rounds};
+use helio_testkit::{Dice, Pair, rounds};
 use std::io::{ErrorKind, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -79,9 +79,7 @@ fn floods_without_reading_replies_take_limited_memory_and_delay_no_other_client(
     let after = memory(id);
     assert!(after < before + MEMORY_KIB, "{before} KiB before, {after} KiB after");
     drop(floods);
-    eventually(PATIENCE, "their places", || {
-        (pair.status("paris")["groups"][0]["volumes"][0]["clients"] == 1).then_some(())
-    });
+    wait_clients(&pair, 1);
     assert_undisturbed([alone, median(&pair, &mut dice)], beside);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! As many as may be, and one more.
 
-use crate::stage::{PATIENCE, amend, prepared, socket, start};
+use crate::stage::{PATIENCE, amend, prepared, socket, start, wait_clients};
 use helio_e2e::{assert_members_equal, wait_level};
 use helio_nbd::{Client, Cookie};
 use helio_testkit::{Daemon, Pair, TempDir, eventually, free_port, helio, in_time, timely};
@@ -36,6 +36,7 @@ fn busy(pair: &Pair, count: u64) -> Vec<Client> {
             assert!(receiver.receive().expect("is answered").result.is_ok());
         }
         drop(halves);
+        wait_clients(pair, 0);
         clients.extend((0..count).map(connect));
         for (n, client) in (0..).zip(&mut clients) {
             // Each reads what its neighbour wrote.

@@ -2,11 +2,11 @@
 //! What is asked of an export, and what is answered.
 
 use crate::raw::Raw;
-use crate::stage::{PATIENCE, check, serving, socket, start, tell};
+use crate::stage::{check, serving, socket, start, tell, wait_clients};
 use helio_e2e::{number, wait, wait_level};
 use helio_nbd::codec::{command, command_flag, option};
 use helio_nbd::{Client, ClientError, ClientOptions, Context, Contexts, Cookie, ErrorCode, Form};
-use helio_testkit::{Plan, eventually, require};
+use helio_testkit::{Plan, require};
 use helio_units::{Bytes, Mode};
 
 #[test]
@@ -214,9 +214,7 @@ fn a_write_that_stopped_halfway_counts_for_nothing() {
     raw.request(command::WRITE, 0, 0, 1 << 20);
     raw.say(&[9; 300_000]);
     drop(raw);
-    eventually(PATIENCE, "no client", || {
-        (pair.status("paris")["groups"][0]["volumes"][0]["clients"] == 0).then_some(())
-    });
+    wait_clients(&pair, 0);
     assert_eq!(number(&pair.status("paris"), "/groups/0/cursors/accepted"), before);
     let mut client = Client::connect_unix(socket(&pair, "paris"), "db/data").expect("connects");
     let mut bytes = [1; 4096];

@@ -2,7 +2,7 @@
 //! The stage of the checks: a pair that serves two volumes, one of them thin.
 
 use helio_e2e::begin;
-use helio_testkit::{PYTHON, Pair, Plan, Told, free_port, run};
+use helio_testkit::{PYTHON, Pair, Plan, Told, eventually, free_port, run};
 use helio_units::{Bytes, Mode};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -82,4 +82,12 @@ pub(crate) fn memory(id: u32) -> u64 {
     let text = text.expect("the daemon lives");
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");
     line.trim().trim_end_matches(" kB").parse().expect("a number")
+}
+
+/// Waits until that many clients use the volume on paris: the daemon has seen the others leave.
+#[track_caller]
+pub(crate) fn wait_clients(pair: &Pair, count: u64) {
+    eventually(PATIENCE, "the clients before to leave", || {
+        (pair.status("paris")["groups"][0]["volumes"][0]["clients"] == count).then_some(())
+    });
 }

@@ -42,7 +42,7 @@ impl Desk {
             let settled = self.stack.settled_member(VolumeIndex(v as u16));
             ensure(settled.is_err() || volume == member, || {
                 format!(
-                    "the member of volume {v} counts as the volume, and something is owed to it"
+                    "the member of volume {v} counts as the volume, and a rollback is not written to it"
                 )
             })?;
         }

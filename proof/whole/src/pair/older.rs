@@ -20,9 +20,9 @@ use helio_ledger::{Found, Ledger, Opened};
 use std::path::{Path, PathBuf};
 
 /// The folder of the metadata files.
-const FOLDER: &str = "/state/groups";
+pub(super) const FOLDER: &str = "/state/groups";
 /// The folder of the second metadata files.
-const SECOND: &str = "/second";
+pub(super) const SECOND: &str = "/second";
 
 impl Node {
     /// Gives the metadata of a group the format before, if it says nothing that the build before could not have written. Returns
@@ -96,12 +96,17 @@ impl Run {
     }
 }
 
+/// What a metadata file of this build says; none if it is not valid.
+pub(super) fn found(bytes: &[u8], owner: (&str, &str)) -> Option<Box<(Ledger, Found)>> {
+    match Ledger::open(bytes, owner, helio_link::checksum) {
+        Ok(Opened::Found(found)) => Some(found),
+        _ => None,
+    }
+}
+
 /// The file of version 2 that says what a file says; none if no such file could.
 fn older(bytes: &[u8], owner: (&str, &str)) -> Option<Vec<u8>> {
-    let Ok(Opened::Found(found)) = Ledger::open(bytes, owner, helio_link::checksum) else {
-        return None;
-    };
-    let (ledger, Found { superblock, hot, marks, others, .. }) = *found;
+    let (ledger, Found { superblock, hot, marks, others, .. }) = *found(bytes, owner)?;
     let is_recorded = |volume: usize| superblock.suspect >> volume & 1 == 1;
     let one = ledger.members().iter().enumerate().all(|(volume, members)| {
         let known = |health| match health {

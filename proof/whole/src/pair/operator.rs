@@ -337,7 +337,7 @@ impl Run {
         Ok(())
     }
 
-    /// The members of what a node serves are judged.
+    /// The members of every group that a node serves have been judged.
     fn note_judged(&mut self, node: usize) {
         let groups: Vec<usize> = (0..self.groups.len())
             .filter(|group| self.group_status(node, *group).is_some())

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A member that is restored from a backup: while the daemon of its node does not run, an earlier image, bytes and stamp, takes its place.
-//! Nothing that it holds may be read, nor come to another copy. Where the node refuses the group for it, the operator puts the newest
-//! image back, as the refusal says.
+//! A member restored from a backup: while the daemon does not run, the operator replaces a member, bytes and stamp, with an earlier image.
+//! No client may read anything of it, and nothing of it may be copied to another member. If the node refuses the group, the operator
+//! puts the newest image back, as the hint says.
 //!
-//! Only what the metadata can notice is put back: the stamp of the image is earlier than any that a member of the volume may have.
+//! A backup is restored only if every metadata file proves that it is too old: its stamp is earlier than that of every current member.
 
 use super::act::Order;
 use super::luck::STARTS;
 use super::node::{Node, write_all};
+use super::older::{FOLDER, SECOND, found};
 use super::run::Run;
 use super::watch::Until;
 use crate::coverage::Met;
@@ -15,7 +16,7 @@ use helio_disk::STAMP;
 use helio_driver::{Errno, Machine, Mode, OFlags};
 use helio_format::epochs::{STAMP_BYTES, Stamp};
 use helio_format::members::CopyHealth;
-use helio_ledger::{Ledger, Opened};
+use helio_ledger::Ledger;
 use helio_units::Moment;
 use std::path::PathBuf;
 
@@ -33,11 +34,11 @@ struct Image {
 pub(crate) struct Images {
     /// A backup.
     kept: Option<Image>,
-    /// It is to be restored before a start of the daemon at which that can be noticed.
+    /// The backup replaces the member at the next start at which the metadata proves that it is too old.
     restores: bool,
-    /// What a backup took the place of, until the node serves the group.
+    /// What backups replaced, until the node serves the group again.
     newest: Vec<Image>,
-    /// The group of which that is put back before the daemon starts again.
+    /// The group whose newest images are put back before the next start.
     returns: Option<usize>,
 }
 
@@ -47,7 +48,7 @@ impl Images {
         self.restores = wanted;
     }
 
-    /// What the backup took the place of is to be put back once the daemon has stopped.
+    /// The newest images of a group are to be put back before the next start.
     pub(super) const fn return_newest(&mut self, group: usize) {
         self.returns = Some(group);
     }
@@ -86,20 +87,11 @@ impl Node {
         file.body().sync_all()
     }
 
-    /// The metadata files of a group; none if one of them cannot be read.
+    /// The metadata files of a group that exist; none if one of them is not valid.
     fn ledgers(&self, group: &str) -> Option<Vec<Ledger>> {
-        let paths =
-            ["/state/groups", "/second"].map(|it| PathBuf::from(format!("{it}/{group}.meta")));
+        let paths = [FOLDER, SECOND].map(|it| PathBuf::from(format!("{it}/{group}.meta")));
         let contents = paths.iter().filter_map(|path| self.machine.content(path).ok());
-        let ledger = |bytes: Vec<u8>| match Ledger::open(
-            &bytes[..],
-            (group, self.name),
-            helio_link::checksum,
-        ) {
-            Ok(Opened::Found(found)) => Some(found.0),
-            _ => None,
-        };
-        contents.map(ledger).collect()
+        contents.map(|bytes| Some(found(&bytes, (group, self.name))?.0)).collect()
     }
 
     /// Whether every metadata file of a group proves that an image is none of its members.
@@ -127,7 +119,7 @@ fn notices(ledger: &Ledger, stamp: &Stamp) -> bool {
 }
 
 impl Run {
-    /// A node is about to start: the operator does what he does while its daemon does not run.
+    /// A node is about to start: the operator replaces what is to be replaced.
     pub(super) fn exchange_images(&mut self, node: usize) {
         self.put_newest_back(node);
         if self.nodes[node].images.restores {
@@ -135,7 +127,7 @@ impl Run {
         }
     }
 
-    /// The operator makes a backup of a member now and then, also while its daemon runs.
+    /// Sometimes makes a backup of a member. The daemon may run.
     pub(super) fn make_backup(&mut self, node: usize) {
         let now = self.world.now().since(Moment::ZERO).as_nanos() as u64;
         let mut dice = self.world.dice(self.nodes[node].name).split_nth("backup", now);
@@ -149,7 +141,7 @@ impl Run {
         self.nodes[node].images.kept = image;
     }
 
-    /// The backup takes the place of the member, if the node can notice that.
+    /// The backup replaces the member, if the metadata proves that it is too old.
     fn restore_backup(&mut self, node: usize) {
         let it = &self.nodes[node];
         let Some(backup) = it.images.kept.clone() else { return };

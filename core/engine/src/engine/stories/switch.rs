@@ -399,9 +399,11 @@ fn of_two_that_forked_the_one_given_up_goes_back_to_where_they_were_one() {
     let parent = Lineage::default().fork(rival.ancestors()[0].generation, Sequence::ZERO);
     desk.command(Command::Promote { force: true });
     desk.save(true);
+    desk.write(2);
+    desk.store_all();
     desk.command(Command::Demote);
     desk.store_all();
-    desk.save(true);
+    let head = desk.save(true).head;
     desk.meet(Hello { serving: true, role: Role::Primary, ..hello(rival, true) });
     assert_eq!(
         desk.engine.view().last_decision().map(|met| met.label.as_str()),
@@ -409,6 +411,7 @@ fn of_two_that_forked_the_one_given_up_goes_back_to_where_they_were_one() {
     );
     let generation = desk.engine.view().stake(false).expect("it holds something").generation;
     let left = desk.lineage_now().fork_from(parent.generation);
+    assert!(left.is_some_and(|fork| fork < head), "{left:?} {head:?}");
     desk.command(Command::Yield { generation, last_copy: false });
     let record = desk.save(true);
     assert_eq!(record.lineage, parent);
