@@ -24,6 +24,7 @@
 //! | `not-everything` | it left the role before that | not proven: it has the last writes |
 //! | `unknown` | it did not leave the role | not proven |
 
+use crate::table::{Verdict, of_promotion};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -176,6 +177,40 @@ impl Delivered {
             Self::Everything => "everything",
             Self::NotEverything => "not-everything",
             Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// Why a copy does not lead beside a complete one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Yields {
+    /// An operator discarded it.
+    GivenUp,
+    /// An operator accepted it as it is, and the other one has everything that was acknowledged.
+    Accepted,
+}
+
+impl Yields {
+    /// Whether the copy of `own` does, beside the complete one of `other`: then a promotion of `other` loses nothing.
+    #[must_use]
+    pub fn of(own: &Hello, other: &Hello) -> Option<Self> {
+        let leads = || of_promotion(other, (other.lineage.generation, other.head), own);
+        let may_lead = || leads().is_some_and(|(_, it)| it.verdict != Verdict::Refuse);
+        match Completeness::of(other).is_complete() {
+            false => None,
+            true if own.was_given_up() => Some(Self::GivenUp),
+            true => (own.was_accepted() && may_lead()).then_some(Self::Accepted),
+        }
+    }
+
+    /// The reason, of the copy of that node.
+    #[must_use]
+    pub fn of_node(self, node: &str) -> String {
+        match self {
+            Self::GivenUp => Completeness::GivenUp.of_node(node),
+            Self::Accepted => format!(
+                "an operator accepted the copy of {node} as it is, so nothing proves what it holds"
+            ),
         }
     }
 }

@@ -13,7 +13,7 @@ mod returning;
 mod table;
 mod words;
 
-pub use complete::{Completeness, Delivered, Side, is_last, no_complete_copy, only_choice};
+pub use complete::{Completeness, Delivered, Side, Yields, is_last, no_complete_copy, only_choice};
 pub use handing::{Handing, OnHanding, on_handing};
 pub use returning::{OnReturn, Returning, on_return};
 pub use table::{

@@ -128,6 +128,12 @@ impl Hello {
     pub const fn was_given_up(&self) -> bool {
         self.discarded || !self.is_on_line()
     }
+
+    /// Whether an operator accepted this node's copy as it is, after it was primary: nothing proves what it holds.
+    #[must_use]
+    pub const fn was_accepted(&self) -> bool {
+        matches!(self.role, Role::Secondary) && self.wrote && !self.clean && !self.trusted
+    }
 }
 
 /// The block sizes of one volume on one node: every request is a multiple of them, and begins at one.

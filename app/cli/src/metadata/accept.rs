@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! An operator says that the disks that the members are on now are true copies of the recorded ones, or that one of two metadata
 //! files counts although the other one may be newer. The record forgets which disks those were, and with it everything that
-//! only their own bytes could prove: dirty regions, a clean stop, being in sync.
+//! only their own bytes could prove: dirty regions, a clean stop, being in sync. Who accepted it decides whether it leads.
 
 use super::{checksum, hold, path_of};
 use crate::confirm::Consent;
@@ -12,6 +12,7 @@ use helio_daemon::offline::{OnDisk, count_alone, locked, write_superblock};
 use helio_daemon::{Platform, with_restore};
 use helio_format::files::{FileRecord, Standing};
 use helio_ledger::{Found, Ledger, Opened, describe, files};
+use helio_units::Role;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -58,6 +59,7 @@ pub(crate) fn accept(
     superblock.verified.fill(0);
     superblock.marks_void = true;
     (superblock.clean, superblock.equal, superblock.sure) = (false, false, false);
+    superblock.role = Role::Secondary;
     write_superblock(ledger, superblock, &file)
         .and_then(|()| count_alone(&file, record, mark))
         .map_err(failed(format!("cannot write {shown}"), check()))?;
@@ -105,8 +107,10 @@ impl Words {
     fn of(standing: Standing, path: &Path, group: &str) -> Self {
         let shown = path.display();
         let disks = format!("if a disk of {group} holds older data, acknowledged writes are lost");
-        let next =
-            format!("uses the members of {group} as they are, and compares all data of the copies");
+        let next = format!(
+            "uses the members of {group} as they are, as a secondary. `helio promote {group}` on the node that has the newest data: all \
+             data is compared with it"
+        );
         match standing {
             Standing::Both => Self {
                 stake: format!(

@@ -320,10 +320,9 @@ pub(crate) fn at_stake(group: &Group, clock: &Clock) -> AtStake {
     let now = clock.now();
     let status = group.engine.view().status(now);
     let peer = &group.peer;
-    let discarded = match group.engine.view().was_given_up() {
-        true => format!("an operator discarded the copy of {}; ", group.config.node),
-        false => String::new(),
-    };
+    let node = &group.config.node;
+    let unproven = group.engine.view().is_unproven();
+    let unproven = unproven.map_or_else(String::new, |why| why.of_node(node) + "; ");
     let Some(heard) = status.link.last_heard else {
         return AtStake {
             since_ms: None,
@@ -333,7 +332,7 @@ pub(crate) fn at_stake(group: &Group, clock: &Clock) -> AtStake {
             unknown: None,
             last_contact_ms: None,
             text: format!(
-                "{discarded}no message from {peer} since this daemon started: it may have writes that this copy does not have"
+                "{unproven}no message from {peer} since this daemon started: it may have writes that this copy does not have"
             ),
         };
     };
@@ -362,7 +361,7 @@ pub(crate) fn at_stake(group: &Group, clock: &Clock) -> AtStake {
         unknown: None,
         last_contact_ms: Some(clock.wall(heard)),
         text: format!(
-            "{discarded}{peer} may have continued since its last report, of {}. At that time {missing}. Writes that {peer} \
+            "{unproven}{peer} may have continued since its last report, of {}. At that time {missing}. Writes that {peer} \
              acknowledged later are missing here too; its last message arrived {:.1} s ago",
             ago(reported),
             (now - heard).as_secs_f64()

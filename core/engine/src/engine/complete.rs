@@ -7,7 +7,9 @@ use crate::show::fault::Fault;
 use crate::show::view::View;
 use alloc::format;
 use alloc::string::String;
-use helio_recovery::{Completeness, Delivered, Side, is_last, no_complete_copy, only_choice};
+use helio_recovery::{
+    Completeness, Delivered, Side, Yields, is_last, no_complete_copy, only_choice,
+};
 use helio_units::{Moment, Role};
 
 impl View<'_> {
@@ -41,18 +43,22 @@ impl View<'_> {
         copy.unless_failed(session.report().is_some_and(|report| !report.fault.is_empty()))
     }
 
-    /// Whether an operator discarded this node's copy, and no resync to it began since.
+    /// Why a forced promotion of this node's copy is worse than of another one, whether a peer is connected or not.
     #[must_use]
-    pub fn was_given_up(&self) -> bool {
-        self.hello_of_record().was_given_up()
+    pub fn is_unproven(&self) -> Option<Yields> {
+        let ours = self.hello_of_record();
+        match ours.was_given_up() {
+            true => Some(Yields::GivenUp),
+            false => ours.was_accepted().then_some(Yields::Accepted),
+        }
     }
 
-    /// Whether an operator discarded this node's copy, and the connected peer has a complete one: that one does not agree to a promotion
-    /// of this node.
+    /// Why the connected peer, whose copy is complete, does not agree to a promotion of this node.
     #[must_use]
-    pub fn yields_to_peer(&self) -> bool {
+    pub fn yields_to_peer(&self) -> Option<Yields> {
         let session = self.peer.session();
-        self.was_given_up() && session.peer().is_some() && session.copy().is_complete()
+        let peer = session.peer().filter(|_| session.copy().is_complete())?;
+        Yields::of(&self.hello_of_record(), peer)
     }
 
     /// Whether this node was primary, and its record proves that its peer has everything that it acknowledged.

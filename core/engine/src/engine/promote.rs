@@ -13,7 +13,7 @@ use alloc::format;
 use alloc::string::String;
 use helio_format::message::{Hello, Message, Parting};
 use helio_recovery::meaning;
-use helio_recovery::{self as recovery, Completeness, Decision, Facts, Verdict};
+use helio_recovery::{self as recovery, Completeness, Decision, Facts, Verdict, Yields};
 use helio_units::{Generation, Sequence};
 
 impl Engine {
@@ -141,10 +141,10 @@ impl View<'_> {
         }
         let ours = self.hello_as_met();
         let asker = self.peer.session().peer()?;
-        // A discarded copy may still lead if this node's copy is not complete.
-        let is_worse = asker.was_given_up() && Completeness::of(&ours).is_complete();
-        if is_worse || asker.discarded && !ours.discarded {
-            return Some(Completeness::GivenUp.of_node(&config.peer));
+        // It may still lead if this node's copy is not complete.
+        let discarded = (asker.discarded && !ours.discarded).then_some(Yields::GivenUp);
+        if let Some(yields) = Yields::of(asker, &ours).or(discarded) {
+            return Some(yields.of_node(&config.peer));
         }
         match recovery::of_request(asker, (generation, durable), &ours, self.leader_went_back()) {
             None => Some(format!("generation {generation} is not in the history of its copy")),
@@ -290,14 +290,21 @@ impl View<'_> {
     /// two copies are.
     fn hint_for_refused(&self, related: bool) -> String {
         let (peer, group) = (&self.turn.config().peer, &self.turn.config().group);
-        if self.yields_to_peer() || self.record.superblock().discarded {
+        let discarded = self.record.superblock().discarded.then_some(Yields::GivenUp);
+        if let Some(yields) = self.yields_to_peer().or(discarded) {
             // A new node's data is what the operator chose, as that of a complete one.
             if !matches!(self.peer_copy(), Completeness::Complete | Completeness::Never) {
                 return self.no_complete_copy();
             }
-            return format!(
-                "`helio promote {group}` on {peer}, which copies to this node: an operator discarded the copy here"
-            );
+            let why = yields.of_node(&self.turn.config().node);
+            let there = format!("`helio promote {group}` on {peer}, which copies to this node");
+            return match yields {
+                Yields::GivenUp => format!("{there}: {why}"),
+                Yields::Accepted => format!(
+                    "{there}: {why}. If it is a true copy, or has the newest data: `helio promote {group} --force` here copies it to \
+                     {peer}"
+                ),
+            };
         }
         // Force would begin with a copy that never was one.
         if self.record.superblock().lineage.generation == Generation::NONE {

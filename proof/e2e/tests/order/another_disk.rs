@@ -136,6 +136,39 @@ fn a_copy_in_place_of_a_primarys_disk_serves_once_the_operator_says_so() {
     let said = pair.helio("paris", &["metadata", "accept", "db", "--yes"]).expect_success();
     assert!(said.contains("uses the members of db as they are"), "{said}");
     pair.start("paris");
+    wait(&pair, "paris", "the peer", |status| {
+        status["role"] == "secondary"
+            && status["peer"]["connection"] == "connected"
+            && status["next"].as_str().is_some_and(|next| next.contains(PROMOTE))
+    });
+    // Only the operator knows whether it is a true copy; the one of lyon has everything.
+    let said = pair.helio("paris", &["promote", "db"]).expect_failure();
+    for word in ["accepted the copy of paris as it is", PROMOTE, "`helio promote db --force`"] {
+        assert!(said.contains(word), "{word}: {said}");
+    }
+    pair.helio("paris", &["promote", "db", "--force", "--yes"]).expect_success();
     wait_state(&pair, "paris", "replicating");
     all_is_there(&pair, "paris", &book);
+}
+
+#[test]
+fn an_older_disk_that_was_accepted_does_not_overwrite_the_copy_of_the_peer() {
+    let dice = Dice::of_test("an_older_disk_that_was_accepted_does_not_overwrite_the_copy");
+    let (mut pair, book) = written(&dice);
+    pair.daemon("paris").terminate();
+    let member = pair.member("paris", "data");
+    let older = fs::read(&member).expect("it is there");
+    pair.start("paris");
+    wait_level(&pair, "paris");
+    SOME.run(&pair, "paris", &dice.fork(1), &book);
+    wait_level(&pair, "paris");
+    pair.daemon("paris").terminate();
+    fs::remove_file(&member).expect("it is there");
+    fs::write(&member, older).expect("it can be written");
+    pair.helio("paris", &["metadata", "accept", "db", "--yes"]).expect_success();
+    pair.start("paris");
+    wait(&pair, "lyon", "the peer", |status| status["peer"]["connection"] == "connected");
+    pair.helio("paris", &["promote", "db"]).expect_failure();
+    pair.helio("lyon", &["promote", "db"]).expect_success();
+    all_is_there(&pair, "lyon", &book);
 }

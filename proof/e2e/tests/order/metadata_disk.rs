@@ -3,7 +3,7 @@
 //! brings it back; with one file the bitmap fails.
 
 use helio_e2e::{
-    BLOCK, Book, Load, PATIENCE, assert_members_equal, begin, connect, group, wait_level,
+    BLOCK, Book, Load, PATIENCE, assert_members_equal, begin, connect, group, wait, wait_level,
     wait_members,
 };
 use helio_nbd::{Client, Cookie};
@@ -278,7 +278,9 @@ fn a_lone_file_that_may_be_old_is_refused_until_an_operator_accepts_it() {
     helio_testkit::helio(&line).expect_success();
     pair.start("paris");
     assert!(group(&pair, "paris")["fault"].is_null(), "the second file is made again");
-    wait_level(&pair, "paris");
+    wait(&pair, "lyon", "the peer", |status| status["peer"]["connection"] == "connected");
+    pair.helio("lyon", &["promote", "db"]).expect_success();
+    wait_level(&pair, "lyon");
     assert_members_equal(&pair, "data");
 }
 

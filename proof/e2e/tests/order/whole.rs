@@ -212,9 +212,7 @@ fn a_restore_that_the_metadata_forgot_is_finished_and_not_dropped() {
         let line = [&line[..], &["--finish-restore", &shown]].concat();
         helio_testkit::helio(&line).expect_success();
         pair.start("paris");
-        if lost {
-            pair.helio("paris", &["promote", "db"]).expect_success();
-        }
+        pair.helio("paris", &["promote", "db"]).expect_success();
         let read = exported(&pair, "paris", "data");
         assert!(read == expected, "lost {lost}: clients read something else");
         let_it_end(&pair);

@@ -217,7 +217,7 @@ fn facts(status: &Status, group: &Group, clock: &Clock) -> Facts {
         differs: status.differing > 0,
         ahead: status.ahead,
         peer_ahead: status.peer_ahead,
-        new: status.generation == Generation::NONE || view.yields_to_peer(),
+        new: status.generation == Generation::NONE || view.yields_to_peer().is_some(),
         peer_new: view.peer_is_new(),
         peer_complete: view.peer_is_complete(),
         preserved: status.safe_copy.is_some_and(|kept| kept.sound),
