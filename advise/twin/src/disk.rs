@@ -423,9 +423,10 @@ impl Disk {
         let Some(UnderWay { volume, work, fault, tag }) = self.under_way.remove(&io) else {
             panic!("store operation {} ends and never began", io.0)
         };
-        let flushes = matches!(work, Work::Flush { .. } | Work::Change { fua: true, .. });
+        // A disk that is full for a change did not fail. One that is so for a read or a flush did.
+        let is_plain = matches!(work, Work::Change { fua: false, .. });
         self.failed[usize::from(volume.0)] |=
-            fault.is_some_and(|fault| flushes || fault != StoreFault::NoSpace);
+            fault.is_some_and(|fault| !is_plain || fault != StoreFault::NoSpace);
         match work {
             Work::Read { .. } | Work::Map { .. } if fault.is_some() => {
                 fault.map_or(Ended::Done, Ended::Failed)

@@ -159,7 +159,10 @@ impl Driver {
                 continues || ((awaited || silent) && !unrecorded)
             };
             let mended = status.fault.as_ref().is_some_and(|fault| !waits(fault));
-            let restarts = mended && (!leading || unrecorded);
+            // A restore that failed is taken up at a start only.
+            let failed = status.fault.as_ref().map(|fault| fault.what.as_str());
+            let stuck = failed.is_some_and(|what| what.starts_with("the rest of a restore"));
+            let restarts = mended && (!leading || unrecorded || stuck);
             let restarts = restarts && self.resumed.is_none();
             if restarts && (self.healing || self.dice.chance(1, 2)) {
                 // The hint of a failed store or metadata file: mend it and restart the daemon.

@@ -147,6 +147,11 @@ impl Before {
         Self { file, shown, sizes, store, work: None, failed: false, watch }
     }
 
+    /// Whether an operation on the file is under way, and not late.
+    pub(crate) fn works(&self) -> bool {
+        self.watch.watched.works() && !self.watch.late
+    }
+
     /// From now on the file may complete nothing for that long.
     pub(crate) fn set_timeout(&mut self, now: Moment, timeout: Duration) {
         self.watch.timetable.set_timeout(now, timeout);

@@ -647,10 +647,10 @@ impl Group {
 
     /// When the group has something to do although nothing happens. With `dials`, it connects to its peer.
     pub(crate) fn deadline(&self, dials: bool) -> Moment {
+        let files = self.metadata.deadline().min(self.before.deadline());
         match self.health {
             Health::Sound if self.stopped => {
-                let stamps = self.stamps.deadline();
-                return self.metadata.deadline().min(stamps).min(self.writes_deadline());
+                return files.min(self.stamps.deadline()).min(self.writes_deadline());
             }
             Health::Sound => {}
             _ => return Moment::NEVER,
@@ -660,7 +660,6 @@ impl Group {
         let news = self.engine.view().has_news_for_peer().filter(|s| dials && self.link.seeks(*s));
         let seek = if news.is_some() { Moment::ZERO } else { Moment::NEVER };
         let link = self.link.deadline(dials).min(check.unwrap_or(Moment::NEVER)).min(seek);
-        let files = self.metadata.deadline().min(self.before.deadline());
         self.engine.view().deadline().min(link).min(files)
     }
 }

@@ -2,7 +2,7 @@
 //! Whether one side of two that diverged may be given up, and what would be lost (`role/resolve.rs` has the rules).
 
 use crate::refusal::Refusal;
-use crate::role::resolve::Stake;
+use crate::role::resolve::{Stake, Unknown};
 use crate::role::{Following, Leading, Stage, busy, recording};
 use crate::show::view::View;
 use alloc::format;
@@ -43,7 +43,7 @@ impl View<'_> {
                     return Err(self.standing.volume_refusal(volume, fault, self.turn.config()));
                 }
                 self.refuse_last_complete(last_copy)?;
-                Ok(Stake::of(self.record.superblock(), self.differing(), self.unknown()))
+                Ok(Stake::of(self.record.superblock(), self.differing(), self.unknown_to_both()))
             }
             Stage::Leading(Leading::Primary) => Err(Refusal::new(
                 "is-primary",
@@ -76,9 +76,24 @@ impl View<'_> {
         self.differing().iter().fold(Bytes::ZERO, |sum, (_, extent)| sum + Bytes(extent.length))
     }
 
+    /// Why no record shows where this node's image differs from the other's, as far as this node knows or the other one told: this one's
+    /// metadata could not be written, or is older than it was.
+    fn unknown_to_both(&self) -> Option<Unknown> {
+        let told = || {
+            let last = self.show.last_decision()?;
+            let [ours, other] = match last.as_source {
+                true => [&last.source, &last.target],
+                false => [&last.target, &last.source],
+            };
+            let is_void = other.doubts || recovery::is_older(ours.metadata, other.remembers);
+            is_void.then_some(Unknown::NoRecord)
+        };
+        self.unknown().or_else(told)
+    }
+
     /// Where this node's image may differ from the other's.
     fn differing(&self) -> Vec<(VolumeIndex, Extent)> {
-        if self.unknown().is_some() {
+        if self.unknown_to_both().is_some() {
             let sizes = self.turn.config().volumes.iter().zip(0..);
             return sizes.map(|(size, n)| (VolumeIndex(n), Extent::new(0, size.0))).collect();
         }

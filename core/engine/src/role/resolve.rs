@@ -66,7 +66,7 @@ impl fmt::Display for Unknown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NoRecord => {
-                "there is no valid record of the differences: the metadata was new, damaged or older than the copy, a flush failed, a disk was replaced, or a safe copy was restored"
+                "there is no valid record of the differences: the metadata was new, damaged, older than the copy or could not be written, a flush failed, a disk was replaced, or a safe copy was restored"
             }
             Self::AnotherDisk => "the disk is not the recorded one",
             Self::ShippedDisk => "dirty regions are recorded for the disk that is being shipped",

@@ -162,7 +162,7 @@ impl Group {
 
     /// Whether operations are under way on metadata files, or on members that are used and whose disk was not given up.
     pub(crate) fn still_writes(&self, now: Moment) -> bool {
-        if self.metadata.works() && !planted(Plant::StopUnfinished) {
+        if self.files_work() && !planted(Plant::StopUnfinished) {
             return true;
         }
         if self.has_no_operation() {
@@ -186,12 +186,17 @@ impl Group {
 
     /// Whether its members can be given back. Operations on them that are late stay under way.
     pub(crate) fn lets_go(&self, now: Moment) -> bool {
-        !self.metadata.works() && !self.finishes_writes(now)
+        !self.files_work() && !self.finishes_writes(now)
+    }
+
+    /// Whether an operation on its metadata files or its before-image file is under way, and not late.
+    fn files_work(&self) -> bool {
+        self.metadata.works() || self.before.works()
     }
 
     /// Until when it waits for them.
     pub(super) fn writes_deadline(&self) -> Moment {
-        let any = self.metadata.works() || !self.has_no_operation();
+        let any = self.files_work() || !self.has_no_operation();
         if any { self.finishing.deadline() } else { Moment::NEVER }
     }
 

@@ -636,3 +636,27 @@ fn why_all_of_a_copy_counts_as_only_here_is_named() {
         assert_eq!((stake.unknown, differing), (unknown, bytes));
     }
 }
+
+#[test]
+fn a_record_that_the_peer_knows_to_be_void_shows_nothing_of_what_is_only_here() {
+    use crate::Unknown;
+    let mine = generation(1);
+    let serves = Hello { serving: true, role: Role::Primary, ..hello(generation(2), true) };
+    let other = Hello { wrote: true, alone: true, ..serves };
+    for (told, unknown) in [
+        (other.clone(), None),
+        (Hello { doubts: true, ..other.clone() }, Some(Unknown::NoRecord)),
+        (Hello { remembers: 40, ..other }, Some(Unknown::NoRecord)),
+    ] {
+        let new = Superblock::new("db", "paris", [SIZE.0].into());
+        let record =
+            Superblock { wrote: true, alone: true, marks_void: false, lineage: mine, ..new };
+        let mut desk = Desk::new(config());
+        desk.engine = Engine::new(config(), durable(record), 1, 1, Moment::ZERO);
+        desk.meet(told);
+        assert!(desk.engine.view().is_link_down(), "the two are refused");
+        let stake = desk.engine.view().stake(true).expect("it wrote");
+        let differing: u64 = stake.differing.iter().map(|(_, extent)| extent.length).sum();
+        assert_eq!((stake.unknown, differing > 0), (unknown, unknown.is_some()));
+    }
+}
