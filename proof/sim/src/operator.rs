@@ -149,21 +149,8 @@ impl Driver {
             let status = engine.view().status(node.clock.read(now));
             let leading = status.role == Role::Primary;
             let awaits = engine.view().is_primary() && engine.view().seeding().is_some();
-            // Where a volume failed, too, that is the fault that is told.
-            let unrecorded = engine.view().words().metadata_failed;
-            let waits = |fault: &Fault| {
-                let text = &fault.what;
-                let continues = fault.hint.contains("the resync then continues");
-                let awaited = text.contains("another disk") || text.contains("suspect");
-                let silent = text.contains("is silent: an operation");
-                continues || ((awaited || silent) && !unrecorded)
-            };
-            let mended = status.fault.as_ref().is_some_and(|fault| !waits(fault));
-            // A restore that failed is taken up at a start only.
-            let failed = status.fault.as_ref().map(|fault| fault.what.as_str());
-            let stuck = failed.is_some_and(|what| what.starts_with("the rest of a restore"));
-            let restarts = mended && (!leading || unrecorded || stuck);
-            let restarts = restarts && self.resumed.is_none();
+            let metadata_failed = engine.view().words().metadata_failed;
+            let restarts = starts_again(&status, metadata_failed) && self.resumed.is_none();
             if restarts && (self.healing || self.dice.chance(1, 2)) {
                 // The hint of a failed store or metadata file: mend it and restart the daemon.
                 cluster.kill(side, false);
@@ -366,4 +353,16 @@ impl Driver {
             self.wipe(side.other(), cluster);
         }
     }
+}
+
+/// Whether the hint of a fault is to mend what failed and to restart the daemon. `unrecorded`: its metadata cannot be written; where a
+/// volume failed, too, that is the fault that is told.
+fn starts_again(status: &Status, unrecorded: bool) -> bool {
+    let Some(Fault { what, hint }) = &status.fault else { return false };
+    let awaited = what.contains("another disk") || what.contains("suspect");
+    let silent = what.contains("is silent: an operation");
+    let waits = hint.contains("the resync then continues") || ((awaited || silent) && !unrecorded);
+    // A restore that failed is taken up at a start only.
+    let stuck = what.starts_with("the rest of a restore");
+    !waits && (status.role != Role::Primary || unrecorded || stuck)
 }

@@ -254,3 +254,32 @@ fn a_copy_stays_suspect_if_its_acceptance_cannot_be_recorded() {
     );
     assert!(desk.engine.local.suspect().is(V));
 }
+
+#[test]
+fn a_copy_that_was_accepted_is_not_promoted_if_its_peer_has_all_that_was_acknowledged() {
+    let line = generation(1);
+    let accepted = Hello { wrote: true, clean: false, trusted: false, ..hello(line, true) };
+    // It may have what only it acknowledged, or be a primary that crashed and whose disk nobody replaced; or its peer has less.
+    for (asker, ours_is_complete, granted) in [
+        (accepted.clone(), true, false),
+        (accepted.clone(), false, true),
+        (Hello { alone: true, ..accepted.clone() }, true, true),
+        (Hello { role: Role::Primary, ..accepted }, true, true),
+    ] {
+        let mut desk = follower(line, ours_is_complete);
+        desk.save_all();
+        // It has received all that the primary ever sent, also to an earlier process.
+        desk.hear(Message::Ping(Ping::default()));
+        desk.lose_link();
+        let (generation, durable) = (asker.lineage.generation, asker.head);
+        desk.meet(asker);
+        desk.hear(Message::PromoteRequest { generation, durable });
+        let reply = desk.said.iter().rev().find_map(|message| match message {
+            Message::PromoteReply { granted, text } => Some((*granted, text.as_str())),
+            _ => None,
+        });
+        let (agrees, text) = reply.expect("it has a reply");
+        assert_eq!(agrees, granted, "{text}");
+        assert_eq!(text.contains("accepted the copy of lyon as it is"), !granted, "{text}");
+    }
+}
