@@ -5,6 +5,7 @@
 use super::secondary::gave_up;
 use super::{History, Image, Oracle};
 use crate::promise::{Promise, Violation, hold};
+use helio_format::lineage::{ANCESTORS_MAX, Ancestor};
 use helio_twin::{BLOCK, Cluster, Place, Side};
 use helio_units::{Extent, VolumeIndex};
 
@@ -40,6 +41,16 @@ impl Oracle {
         };
         // What the peer held when it was promoted, if it was.
         let lineage = cluster.node(side.other()).superblock().map(|record| record.lineage);
+        let parted = lineage.as_ref().is_some_and(|lineage| {
+            let ancestors = lineage.ancestors();
+            let is_own =
+                |ancestor: &Ancestor| self.history_of(ancestor.generation) == own.generation;
+            ancestors.len() == ANCESTORS_MAX && !ancestors.iter().any(is_own)
+        });
+        // After so many promotions nothing tells any more from what the first one began.
+        if parted {
+            return Ok(());
+        }
         let heirs = lineage.as_ref().map(|lineage| {
             let ancestors = lineage.ancestors().iter().map(|ancestor| ancestor.generation);
             let line = core::iter::once(lineage.generation).chain(ancestors);
