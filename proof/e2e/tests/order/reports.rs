@@ -2,7 +2,8 @@
 //! What operators decide by: how much a loss of the primary would cost and how old that information is, why two nodes stand
 //! to each other as they do, and a promotion by force while nothing comes from the primary.
 
-use helio_e2e::{Book, Load, PATIENCE, begin, group, number, relayed, wait, wait_level};
+use crate::diverged::wait_row;
+use helio_e2e::{Book, Load, PATIENCE, begin, connect, group, number, relayed, wait, wait_level};
 use helio_testkit::{Dice, Pair, Plan, eventually};
 use helio_units::{Bytes, Mode};
 use helio_wan::{Cut, Relay};
@@ -55,6 +56,49 @@ fn dirty_regions_are_lag_on_both_nodes_and_at_stake_in_a_promotion() {
     let told = pair.helio("lyon", &["promote", "db"]);
     assert!(told.stderr.contains("At that time at most"), "{told}");
     assert!(!told.stderr.contains(" 0 B"), "{told}");
+}
+
+/// All that is written lies in so many extents that may be hot.
+const HOT: Bytes = Bytes::mib(4 * 4);
+
+#[test]
+fn what_a_returning_node_says_is_only_there_is_what_differs_and_at_most_hot_extents() {
+    let dice = Dice::of_test("what_a_returning_node_says_is_only_there_is_what_differs");
+    for crashes in [true, false] {
+        let plan = Plan::new("db").mode(Mode::Async).volume("data", Bytes::mib(256));
+        let mut pair = plan.start();
+        begin(&pair, "paris");
+        wait_level(&pair, "paris");
+        // From now on its metadata is not new.
+        pair.daemon("paris").terminate();
+        pair.start("paris");
+        wait_level(&pair, "paris");
+        let mut client = connect(&pair, "paris");
+        let data = vec![dice.seed() as u8 | 1; 1 << 20];
+        client.write(0, &data, false).expect("paris serves");
+        wait_level(&pair, "paris");
+        pair.helio("paris", &["pause", "db"]).expect_success();
+        for n in 64..76 {
+            client.write(n << 20, &data, false).expect("paris serves alone");
+        }
+        client.disconnect().expect("it may go");
+        if crashes {
+            pair.daemon("paris").kill9();
+        } else {
+            pair.daemon("paris").terminate();
+        }
+        let differs = difference(&pair);
+        assert_eq!(differs, 12 << 20);
+        pair.helio("lyon", &["promote", "db", "--force", "--yes"]).expect_success();
+        pair.start("paris");
+        wait_row(&pair, "paris", |label| label == "diverged");
+        let told = pair.helio("paris", &["resolve", "db", "--discard", "paris", "--json"]);
+        let error: Value = serde_json::from_str(&told.stderr).expect("it is JSON");
+        let only_there = number(&error, "/at_stake/bytes");
+        let most = differs + if crashes { HOT.0 } else { 0 };
+        assert!((differs..=most).contains(&only_there), "{only_there} of {differs}: {told}");
+        assert!(error["at_stake"].get("unknown").is_none(), "{told}");
+    }
 }
 
 #[test]
