@@ -173,6 +173,15 @@ fn plan(wish: &Init) -> Result<Plan> {
             first.name
         );
     }
+    let [one, other] = [&first, &second].map(|node| node.address.ip());
+    if one == other && !one.is_loopback() {
+        bail!(
+            "{} and {} have one address, {one}: a group needs two hosts\n  hint: give each node the address of its own host; to try it \
+             on this host, use 127.0.0.1 for both",
+            first.name,
+            second.name
+        );
+    }
     let local = first.address.ip().is_loopback() && second.address.ip().is_loopback();
     let nodes = [first, second];
     let dir = wish.dir.canonicalize().map_err(unreadable(&wish.dir))?;
@@ -188,6 +197,14 @@ fn node(wish: &NodeWish, port: u16, dir: &Path) -> Result<Node> {
         Ok(ip) => ip,
         Err(_) => resolved(name, host)?,
     };
+    if let IpAddr::V6(ip) = ip
+        && ip.is_unicast_link_local()
+    {
+        bail!(
+            "{host}, the address of {name}, is link-local: it means something only together with an interface, and both nodes read \
+             the same file\n  hint: give {name} an address that both hosts can reach"
+        );
+    }
     Ok(Node {
         name: name.clone(),
         host: host.clone(),
@@ -197,7 +214,7 @@ fn node(wish: &NodeWish, port: u16, dir: &Path) -> Result<Node> {
 }
 
 fn resolved(name: &str, host: &str) -> Result<IpAddr> {
-    let hint = || format!("give the address of {name}: --nodes {name}=192.0.2.1,...");
+    let hint = || format!("give the address of {name}, for example {name}=192.0.2.1 in --nodes");
     let mut found = (host, 0).to_socket_addrs().map_err(|why| {
         anyhow!("the address of {host} cannot be resolved: {why}\n  hint: {}", hint())
     })?;

@@ -41,11 +41,13 @@ const RESYNC: &str = "\
 /// The whole file.
 pub(super) fn config(plan: &Plan, keys: &[PublicKey]) -> String {
     let Plan { group, nodes, volumes, .. } = plan;
+    let group = &key_of(group);
     let mut text = HEAD.to_owned();
     for (Node { name, host, address, .. }, key) in nodes.iter().zip(keys) {
         // The address that a host's name had.
         let named = if host.parse::<IpAddr>().is_ok() { "" } else { &format!("  # {host}") };
-        text += &format!("[node.{name}]\naddress = \"{address}\"{named}\nkey = \"{key}\"\n");
+        let node = key_of(name);
+        text += &format!("[node.{node}]\naddress = \"{address}\"{named}\nkey = \"{key}\"\n");
         let nbd =
             "# Serve NBD over TCP too; without it, only over nbd.sock in the state directory.\n";
         text += &format!("{nbd}#nbd = \"127.0.0.1:10809\"\n\n");
@@ -55,9 +57,10 @@ pub(super) fn config(plan: &Plan, keys: &[PublicKey]) -> String {
     text += GROUP;
     text += "\n# A volume, and its member on each node: a file or block device that nothing else uses.\n";
     for Volume { name, size, members } in volumes {
+        let name = key_of(name);
         text += &format!("[group.{group}.volume.{name}]\nsize = \"{}\"\n", exactly(*size));
         for (node, path) in nodes.iter().zip(members) {
-            text += &format!("members.{} = [{}]\n", node.name, quoted(path));
+            text += &format!("members.{} = [{}]\n", key_of(&node.name), quoted(path));
         }
         text.push('\n');
     }
@@ -70,6 +73,11 @@ fn exactly(size: Bytes) -> String {
     let fits = |(_, shift): &&(&str, u32)| size.0 >> shift << shift == size.0;
     let (unit, shift) = units.iter().find(fits).unwrap_or(&("B", 0));
     format!("{}{unit}", size.0 >> shift)
+}
+
+/// A name as a key in TOML: a dot would divide it.
+fn key_of(name: &str) -> String {
+    if name.contains('.') { format!("\"{name}\"") } else { name.to_owned() }
 }
 
 /// A path as a text in TOML.

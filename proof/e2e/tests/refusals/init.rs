@@ -2,7 +2,7 @@
 //! `helio init`: what it writes serves, what it prints works, and nothing that exists is replaced.
 
 use crate::common::{PATIENCE, assert_says};
-use helio_testkit::{Group, TempDir, Told, eventually, free_port, helio_binary, run_within};
+use helio_testkit::{Dice, Group, TempDir, Told, eventually, free_port, helio_binary, run_within};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -67,6 +67,35 @@ fn the_commands_that_it_prints_make_a_mirrored_volume() {
     assert_eq!(key.permissions().mode() & 0o777, 0o600);
 }
 
+/// A name of the documented alphabet.
+fn name(dice: &mut Dice) -> String {
+    let firsts = ["a", "Z", "7", "_"];
+    let letters = ["b", "Y", "0", "-", "_", ".", ".."];
+    let count = dice.below(20);
+    let first = (*dice.pick(&firsts)).to_owned();
+    (0..count).fold(first, |name, _| name + *dice.pick(&letters))
+}
+
+#[test]
+fn names_of_the_whole_alphabet_get_a_file_that_can_be_used() {
+    let mut dice = Dice::of_test("names_of_the_whole_alphabet_get_a_file_that_can_be_used");
+    let mut drawn = || ["1.node-a", "2.node-b", "", ""].map(|mark| name(&mut dice) + mark);
+    let documented = ["paris.example.com", "lyon.example.com", "my.db", "v1.0"].map(str::to_owned);
+    for [one, other, group, volume] in [documented, drawn(), drawn(), drawn()] {
+        let scratch = TempDir::new();
+        let nodes = format!("{one}={},{other}={}", free_port(), free_port());
+        let volume = format!("{volume}=1MiB");
+        let options = ["--nodes", &nodes, "--group", &group, "--volume", &volume];
+        let printed = init(scratch.path(), &options).expect_success();
+        let commands = commands(&printed);
+        for node in commands[..6].chunks(3) {
+            run_within(&mut shell(scratch.path(), &node[0]), PATIENCE).expect_success();
+            let said = run_within(&mut shell(scratch.path(), &node[1]), PATIENCE).expect_success();
+            assert!(!said.contains("FAIL"), "{nodes} {group} {volume}: {said}");
+        }
+    }
+}
+
 #[test]
 fn nothing_that_exists_is_replaced_and_the_same_again_changes_nothing() {
     let scratch = TempDir::new();
@@ -113,12 +142,18 @@ fn what_it_cannot_set_up_is_refused_and_leaves_nothing() {
     let unknown = ["--volume", "data=/dev/helio-none:/dev/helio-none-2"];
     let shared = ["--volume", "data=1MiB:/srv/data.img"];
     let uneven = ["--volume", "data=1000B"];
+    let one_host = ["--nodes", "paris=192.0.2.1,lyon=192.0.2.1:7122"];
+    let link_local = ["--nodes", "paris=fe80::1,lyon=192.0.2.2"];
+    let of_interface = ["--nodes", "paris=fe80::1%lo,lyon=192.0.2.2"];
     for (options, phrase) in [
         (one, "--nodes names 1 nodes, and a group has two"),
         (twins, "both nodes are called paris"),
         (unknown, "the size of volume data is not known"),
         (shared, "cannot be the member of data on both nodes"),
         (uneven, "multiple of 512"),
+        (one_host, "paris and lyon have one address, 192.0.2.1"),
+        (link_local, "the address of paris, is link-local"),
+        (of_interface, "the address of paris, is link-local"),
     ] {
         let said = init(scratch.path(), &options).expect_failure();
         assert_says(&said, &[phrase, "hint: "]);
