@@ -24,7 +24,6 @@
 //! | `not-everything` | it left the role before that | not proven: it has the last writes |
 //! | `unknown` | it did not leave the role | not proven |
 
-use crate::table::{Verdict, of_promotion};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -181,26 +180,30 @@ impl Delivered {
     }
 }
 
-/// Why a copy does not lead beside a complete one.
+/// Why a copy does not lead beside a complete one, unless an operator forces it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Yields {
     /// An operator discarded it.
     GivenUp,
-    /// An operator accepted it as it is, and the other one has everything that was acknowledged.
-    Accepted,
+    /// Nothing proves what it holds: an operator accepted it as it is.
+    Unproven,
 }
 
 impl Yields {
-    /// Whether the copy of `own` does, beside the complete one of `other`: then a promotion of `other` loses nothing.
+    /// Why a copy does, whatever the other one is.
     #[must_use]
-    pub fn of(own: &Hello, other: &Hello) -> Option<Self> {
-        let leads = || of_promotion(other, (other.lineage.generation, other.head), own);
-        let may_lead = || leads().is_some_and(|(_, it)| it.verdict != Verdict::Refuse);
-        match Completeness::of(other).is_complete() {
-            false => None,
-            true if own.was_given_up() => Some(Self::GivenUp),
-            true => (own.was_accepted() && may_lead()).then_some(Self::Accepted),
+    pub fn of(own: &Hello) -> Option<Self> {
+        match own.was_given_up() {
+            true => Some(Self::GivenUp),
+            false => own.is_unproven().then_some(Self::Unproven),
         }
+    }
+
+    /// Why the copy of `own` does, beside the complete one of `other`. Of two that nothing proves, none does.
+    #[must_use]
+    pub fn beside(own: &Hello, other: &Hello) -> Option<Self> {
+        let is_better = Completeness::of(other).is_complete() && !other.is_unproven();
+        Self::of(own).filter(|_| is_better)
     }
 
     /// The reason, of the copy of that node.
@@ -208,9 +211,7 @@ impl Yields {
     pub fn of_node(self, node: &str) -> String {
         match self {
             Self::GivenUp => Completeness::GivenUp.of_node(node),
-            Self::Accepted => format!(
-                "an operator accepted the copy of {node} as it is, so nothing proves what it holds"
-            ),
+            Self::Unproven => format!("nothing proves what the copy of {node} holds"),
         }
     }
 }

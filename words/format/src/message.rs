@@ -129,10 +129,11 @@ impl Hello {
         self.discarded || !self.is_on_line()
     }
 
-    /// Whether an operator accepted this node's copy as it is, after it was primary: nothing proves what it holds.
+    /// Whether nothing proves what this node's copy holds, and it is not primary: an operator accepted it as it is, or its metadata is
+    /// new.
     #[must_use]
-    pub const fn was_accepted(&self) -> bool {
-        matches!(self.role, Role::Secondary) && self.wrote && !self.clean && !self.trusted
+    pub const fn is_unproven(&self) -> bool {
+        matches!(self.role, Role::Secondary) && !self.clean && !self.trusted
     }
 }
 

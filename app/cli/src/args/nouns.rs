@@ -247,7 +247,8 @@ pub enum Metadata {
     /// Accept the current disks as exact copies, or one of two metadata files.
     ///
     /// Run it on a stopped node, after members were moved to other disks, or if one of two metadata files is lost. Of two files, name
-    /// the one to accept. If a disk holds older data, or the other metadata file is newer, acknowledged writes are lost.
+    /// the one to accept. The node is a secondary then: promote the node that has the newest data. If a disk that is promoted holds older data,
+    /// or the other metadata file is newer, acknowledged writes are lost.
     Accept {
         /// Group name, or the path of a metadata file.
         group: String,

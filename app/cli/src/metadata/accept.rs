@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! An operator says that the disks that the members are on now are true copies of the recorded ones, or that one of two metadata
 //! files counts although the other one may be newer. The record forgets which disks those were, and with it everything that
-//! only their own bytes could prove: dirty regions, a clean stop, being in sync. Who accepted it decides whether it leads.
+//! only their own bytes could prove: dirty regions, a clean stop, being in sync. The operator decides which node leads then.
 
 use super::{checksum, hold, path_of};
 use crate::confirm::Consent;
@@ -108,8 +108,8 @@ impl Words {
         let shown = path.display();
         let disks = format!("if a disk of {group} holds older data, acknowledged writes are lost");
         let next = format!(
-            "uses the members of {group} as they are, as a secondary. `helio promote {group}` on the node that has the newest data: all \
-             data is compared with it"
+            "uses the members of {group} as they are, as a secondary. Then `helio promote {group}` on the node that has the newest data; \
+             if there is another one, all data is compared"
         );
         match standing {
             Standing::Both => Self {

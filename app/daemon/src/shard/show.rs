@@ -321,7 +321,7 @@ pub(crate) fn at_stake(group: &Group, clock: &Clock) -> AtStake {
     let status = group.engine.view().status(now);
     let peer = &group.peer;
     let node = &group.config.node;
-    let unproven = group.engine.view().is_unproven();
+    let unproven = group.engine.view().yields();
     let unproven = unproven.map_or_else(String::new, |why| why.of_node(node) + "; ");
     let Some(heard) = status.link.last_heard else {
         return AtStake {

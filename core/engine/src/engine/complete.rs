@@ -43,14 +43,10 @@ impl View<'_> {
         copy.unless_failed(session.report().is_some_and(|report| !report.fault.is_empty()))
     }
 
-    /// Why a forced promotion of this node's copy is worse than of another one, whether a peer is connected or not.
+    /// Why this node's copy does not lead beside a complete one, whether a peer is connected or not.
     #[must_use]
-    pub fn is_unproven(&self) -> Option<Yields> {
-        let ours = self.hello_of_record();
-        match ours.was_given_up() {
-            true => Some(Yields::GivenUp),
-            false => ours.was_accepted().then_some(Yields::Accepted),
-        }
+    pub fn yields(&self) -> Option<Yields> {
+        Yields::of(&self.hello_of_record())
     }
 
     /// Why the connected peer, whose copy is complete, does not agree to a promotion of this node.
@@ -58,7 +54,7 @@ impl View<'_> {
     pub fn yields_to_peer(&self) -> Option<Yields> {
         let session = self.peer.session();
         let peer = session.peer().filter(|_| session.copy().is_complete())?;
-        Yields::of(&self.hello_of_record(), peer)
+        Yields::beside(&self.record_as_met(), peer)
     }
 
     /// Whether this node was primary, and its record proves that its peer has everything that it acknowledged.

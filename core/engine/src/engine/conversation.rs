@@ -347,10 +347,15 @@ impl View<'_> {
     /// What this node is, as old as it told on this connection, and with what it remembered of the peer then: of the peer's
     /// age that is to be compared with, its hello tells alone, and pings have told of later ones since.
     pub(crate) fn hello_as_met(&self) -> Hello {
+        Hello { report: self.report(self.state()), ..self.record_as_met() }
+    }
+
+    /// The same without a report, whose texts say what this tells.
+    pub(crate) fn record_as_met(&self) -> Hello {
         let metadata = self.peer.session().said();
         // Less, where its count began anew since.
         let remembers = self.peer.session().remembered().min(self.record.keeping().ages().heard());
-        Hello { metadata, remembers, ..self.hello() }
+        Hello { metadata, remembers, ..self.hello_of_record() }
     }
 
     /// The time that an item on its way to the peer may take, if something sent is unacknowledged.

@@ -143,7 +143,7 @@ impl View<'_> {
         let asker = self.peer.session().peer()?;
         // It may still lead if this node's copy is not complete.
         let discarded = (asker.discarded && !ours.discarded).then_some(Yields::GivenUp);
-        if let Some(yields) = Yields::of(asker, &ours).or(discarded) {
+        if let Some(yields) = Yields::beside(asker, &ours).or(discarded) {
             return Some(yields.of_node(&config.peer));
         }
         match recovery::of_request(asker, (generation, durable), &ours, self.leader_went_back()) {
@@ -290,21 +290,18 @@ impl View<'_> {
     /// two copies are.
     fn hint_for_refused(&self, related: bool) -> String {
         let (peer, group) = (&self.turn.config().peer, &self.turn.config().group);
-        let discarded = self.record.superblock().discarded.then_some(Yields::GivenUp);
-        if let Some(yields) = self.yields_to_peer().or(discarded) {
+        match self.yields_to_peer() {
+            Some(Yields::Unproven) => return self.way_out_of_unproven(),
             // A new node's data is what the operator chose, as that of a complete one.
-            if !matches!(self.peer_copy(), Completeness::Complete | Completeness::Never) {
+            None if !self.record.superblock().discarded => {}
+            _ if !matches!(self.peer_copy(), Completeness::Complete | Completeness::Never) => {
                 return self.no_complete_copy();
             }
-            let why = yields.of_node(&self.turn.config().node);
-            let there = format!("`helio promote {group}` on {peer}, which copies to this node");
-            return match yields {
-                Yields::GivenUp => format!("{there}: {why}"),
-                Yields::Accepted => format!(
-                    "{there}: {why}. If it is a true copy, or has the newest data: `helio promote {group} --force` here copies it to \
-                     {peer}"
-                ),
-            };
+            _ => {
+                return format!(
+                    "`helio promote {group}` on {peer}, which copies to this node: an operator discarded the copy here"
+                );
+            }
         }
         // Force would begin with a copy that never was one.
         if self.record.superblock().lineage.generation == Generation::NONE {
@@ -344,6 +341,27 @@ impl View<'_> {
         format!(
             "to keep what {peer} wrote: `helio promote {group}` on {peer}; to discard it: `helio resolve {group} --discard \
              {peer}` on {peer}, which saves it in a file first"
+        )
+    }
+
+    /// What an operator does about this copy, of which nothing proves what it holds, and the complete one of the peer.
+    fn way_out_of_unproven(&self) -> String {
+        let config = self.turn.config();
+        let (group, node, peer) = (&config.group, &config.node, &config.peer);
+        let other = self.peer.session().peer();
+        let leads = |other: &Hello| {
+            let head = (other.lineage.generation, other.head);
+            recovery::of_promotion(other, head, &self.record_as_met())
+                .is_some_and(|(_, it)| it.verdict != Verdict::Refuse)
+        };
+        let keep = format!("`helio promote {group}` on {peer}, which copies to this node");
+        // It may have writes of its own.
+        let keep = match other.is_some_and(leads) {
+            true => keep,
+            false => format!("`helio resolve {group} --discard {node}` here, then {keep}"),
+        };
+        format!(
+            "{keep}; or, if this copy has the newest data: `helio promote {group} --force` here, which copies to {peer}"
         )
     }
 

@@ -76,19 +76,19 @@ impl View<'_> {
         self.differing().iter().fold(Bytes::ZERO, |sum, (_, extent)| sum + Bytes(extent.length))
     }
 
-    /// Why no record shows where this node's image differs from the other's, as far as this node knows or the other one told: this one's
-    /// metadata could not be written, or is older than it was.
+    /// Why no record shows where this node's image differs from the other's, as far as this node knows or its peer told: the metadata
+    /// here could not be written, or is older than it was.
     fn unknown_to_both(&self) -> Option<Unknown> {
-        let told = || {
-            let last = self.show.last_decision()?;
-            let [ours, other] = match last.as_source {
-                true => [&last.source, &last.target],
-                false => [&last.target, &last.source],
-            };
-            let is_void = other.doubts || recovery::is_older(ours.metadata, other.remembers);
-            is_void.then_some(Unknown::NoRecord)
+        let is_void = |ours: &Hello, other: &Hello| {
+            other.doubts || recovery::is_older(ours.metadata, other.remembers)
         };
-        self.unknown().or_else(told)
+        let now =
+            self.peer.session().peer().is_some_and(|peer| is_void(&self.record_as_met(), peer));
+        let last = self.show.last_decision().is_some_and(|last| match last.as_source {
+            true => is_void(&last.source, &last.target),
+            false => is_void(&last.target, &last.source),
+        });
+        self.unknown().or_else(|| (now || last).then_some(Unknown::NoRecord))
     }
 
     /// Where this node's image may differ from the other's.

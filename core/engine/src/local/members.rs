@@ -133,7 +133,7 @@ impl Members {
             format!("{group}: {fault}"),
             format!(
                 "put the right disk back and restart the daemon; or {or}if this disk is an exact copy of the recorded one, stop \
-                 the daemon and `helio metadata accept {group}`"
+                 the daemon, `helio metadata accept {group}`, start it, and promote one node"
             ),
         ))
     }

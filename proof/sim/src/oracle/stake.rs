@@ -5,7 +5,7 @@
 use super::secondary::gave_up;
 use super::{History, Image, Oracle};
 use crate::promise::{Promise, Violation, hold};
-use helio_format::lineage::{ANCESTORS_MAX, Ancestor};
+use helio_format::lineage::ANCESTORS_MAX;
 use helio_twin::{BLOCK, Cluster, Place, Side};
 use helio_units::{Extent, VolumeIndex};
 
@@ -43,9 +43,10 @@ impl Oracle {
         let lineage = cluster.node(side.other()).superblock().map(|record| record.lineage);
         let parted = lineage.as_ref().is_some_and(|lineage| {
             let ancestors = lineage.ancestors();
-            let is_own =
-                |ancestor: &Ancestor| self.history_of(ancestor.generation) == own.generation;
-            ancestors.len() == ANCESTORS_MAX && !ancestors.iter().any(is_own)
+            let is_own = |generation| self.history_of(generation) == own.generation;
+            ancestors.len() == ANCESTORS_MAX
+                && !is_own(lineage.generation)
+                && !ancestors.iter().any(|ancestor| is_own(ancestor.generation))
         });
         // After so many promotions nothing tells any more from what the first one began.
         if parted {

@@ -126,6 +126,9 @@ impl Run {
         let it = &mut self.groups[group];
         if served {
             it.serves = None;
+            // Clients used this copy after the other one was released.
+            let is_one = it.shape.volumes.iter().all(|volume| volume.members[node] == 1);
+            it.adopts = it.adopts.and(Some(node)).filter(|_| is_one);
         } else {
             it.model.peer_changed();
             // The copy that clients use since is another one.
@@ -193,6 +196,9 @@ impl Run {
 
     /// What was released on both nodes is adopted on one, and the other one follows it with blank metadata.
     pub(super) fn adopt(&mut self, node: usize, group: usize) {
+        if self.groups[group].adopts != Some(node) {
+            return self.take_back(node, group);
+        }
         if !self.is_released(node, group) {
             self.groups[group].adopts = None;
             return self.take_back(1 - node, group);

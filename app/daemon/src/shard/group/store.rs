@@ -160,7 +160,7 @@ impl Group {
         self.ios.iter().all(Option::is_none)
     }
 
-    /// Whether operations are under way on metadata files, or on members that are used and whose disk was not given up.
+    /// Whether operations are under way on metadata files or the before-image file, or on members that are used and whose disk was not given up.
     pub(crate) fn still_writes(&self, now: Moment) -> bool {
         if self.files_work() && !planted(Plant::StopUnfinished) {
             return true;

@@ -256,20 +256,20 @@ fn a_copy_stays_suspect_if_its_acceptance_cannot_be_recorded() {
 }
 
 #[test]
-fn a_copy_that_was_accepted_is_not_promoted_if_its_peer_has_all_that_was_acknowledged() {
+fn a_copy_that_nothing_proves_is_not_promoted_unforced_beside_a_complete_one() {
     let line = generation(1);
-    let accepted = Hello { wrote: true, clean: false, trusted: false, ..hello(line, true) };
-    // It may have what only it acknowledged, or be a primary that crashed and whose disk nobody replaced; or its peer has less.
+    let accepted = Hello { clean: false, trusted: false, ..hello(line, true) };
+    let led = Hello { wrote: true, ..accepted.clone() };
     for (asker, ours_is_complete, granted) in [
-        (accepted.clone(), true, false),
-        (accepted.clone(), false, true),
-        (Hello { alone: true, ..accepted.clone() }, true, true),
-        (Hello { role: Role::Primary, ..accepted }, true, true),
+        (led.clone(), true, false),
+        (Hello { alone: true, ..led.clone() }, true, false),
+        (accepted, true, false),
+        (led.clone(), false, true),
+        // It crashed, and its record is void, but nothing was accepted.
+        (Hello { role: Role::Primary, ..led }, true, true),
     ] {
         let mut desk = follower(line, ours_is_complete);
         desk.save_all();
-        // It has received all that the primary ever sent, also to an earlier process.
-        desk.hear(Message::Ping(Ping::default()));
         desk.lose_link();
         let (generation, durable) = (asker.lineage.generation, asker.head);
         desk.meet(asker);
@@ -280,6 +280,32 @@ fn a_copy_that_was_accepted_is_not_promoted_if_its_peer_has_all_that_was_acknowl
         });
         let (agrees, text) = reply.expect("it has a reply");
         assert_eq!(agrees, granted, "{text}");
-        assert_eq!(text.contains("accepted the copy of lyon as it is"), !granted, "{text}");
+        assert_eq!(text.contains("nothing proves what the copy of lyon holds"), !granted, "{text}");
+    }
+}
+
+#[test]
+fn of_two_copies_that_nothing_proves_neither_yields_and_beside_a_proven_one_both_ways_are_named() {
+    let line = generation(1);
+    let discards = "`helio resolve db --discard paris` here, then `helio promote db` on lyon";
+    for (proven, alone, step) in [
+        (false, false, None),
+        (true, false, Some("`helio promote db` on lyon")),
+        (true, true, Some(discards)),
+    ] {
+        let mut record = Superblock::new("db", "paris", [SIZE.0].into());
+        record.lineage = line;
+        (record.wrote, record.alone, record.clean, record.marks_void) = (true, alone, false, true);
+        let mut desk = Desk::new(config());
+        desk.engine = Engine::new(config(), durable(record), 2, 1, Moment::ZERO);
+        desk.meet(Hello { clean: proven, trusted: proven, ..hello(line, true) });
+        assert_eq!(desk.engine.view().yields_to_peer().is_some(), step.is_some());
+        desk.command(Command::Promote { force: false });
+        desk.hear(Message::PromoteReply { granted: false, text: String::from("no") });
+        let Some(Err(refusal)) = desk.results.last() else { panic!("it was refused") };
+        if let Some(step) = step {
+            assert!(refusal.hint.starts_with(step), "{}", refusal.hint);
+            assert!(refusal.hint.contains("`helio promote db --force` here"), "{}", refusal.hint);
+        }
     }
 }
