@@ -24,6 +24,7 @@
 //! | `not-everything` | it left the role before that | not proven: it has the last writes |
 //! | `unknown` | it did not leave the role | not proven |
 
+use crate::table::{Verdict, of_promotion};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -185,7 +186,7 @@ impl Delivered {
 pub enum Yields {
     /// An operator discarded it.
     GivenUp,
-    /// Nothing proves what it holds: an operator accepted it as it is.
+    /// Nothing proves what it holds (an operator accepted it as it is), and the other one has everything that was acknowledged.
     Unproven,
 }
 
@@ -199,11 +200,17 @@ impl Yields {
         }
     }
 
-    /// Why the copy of `own` does, beside the complete one of `other`. Of two that nothing proves, none does.
+    /// Why the copy of `own` does, beside the complete one of `other`. A copy that nothing proves does so only if a promotion of the other one
+    /// loses nothing; of two such copies, none does.
     #[must_use]
     pub fn beside(own: &Hello, other: &Hello) -> Option<Self> {
-        let is_better = Completeness::of(other).is_complete() && !other.is_unproven();
-        Self::of(own).filter(|_| is_better)
+        let head = (other.lineage.generation, other.head);
+        let leads = || of_promotion(other, head, own);
+        let loses_nothing = || leads().is_some_and(|(_, it)| it.verdict != Verdict::Refuse);
+        Self::of(own).filter(|yields| {
+            Completeness::of(other).is_complete()
+                && (*yields == Self::GivenUp || !other.is_unproven() && loses_nothing())
+        })
     }
 
     /// The reason, of the copy of that node.

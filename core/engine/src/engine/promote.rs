@@ -291,7 +291,13 @@ impl View<'_> {
     fn hint_for_refused(&self, related: bool) -> String {
         let (peer, group) = (&self.turn.config().peer, &self.turn.config().group);
         match self.yields_to_peer() {
-            Some(Yields::Unproven) => return self.way_out_of_unproven(),
+            Some(why @ Yields::Unproven) => {
+                return format!(
+                    "`helio promote {group}` on {peer}, which copies to this node: {}. If it has the newest data: `helio promote {group} \
+                     --force` here copies it to {peer}",
+                    why.of_node(&self.turn.config().node)
+                );
+            }
             // A new node's data is what the operator chose, as that of a complete one.
             None if !self.record.superblock().discarded => {}
             _ if !matches!(self.peer_copy(), Completeness::Complete | Completeness::Never) => {
@@ -341,27 +347,6 @@ impl View<'_> {
         format!(
             "to keep what {peer} wrote: `helio promote {group}` on {peer}; to discard it: `helio resolve {group} --discard \
              {peer}` on {peer}, which saves it in a file first"
-        )
-    }
-
-    /// What an operator does about this copy, of which nothing proves what it holds, and the complete one of the peer.
-    fn way_out_of_unproven(&self) -> String {
-        let config = self.turn.config();
-        let (group, node, peer) = (&config.group, &config.node, &config.peer);
-        let other = self.peer.session().peer();
-        let leads = |other: &Hello| {
-            let head = (other.lineage.generation, other.head);
-            recovery::of_promotion(other, head, &self.record_as_met())
-                .is_some_and(|(_, it)| it.verdict != Verdict::Refuse)
-        };
-        let keep = format!("`helio promote {group}` on {peer}, which copies to this node");
-        // It may have writes of its own.
-        let keep = match other.is_some_and(leads) {
-            true => keep,
-            false => format!("`helio resolve {group} --discard {node}` here, then {keep}"),
-        };
-        format!(
-            "{keep}; or, if this copy has the newest data: `helio promote {group} --force` here, which copies to {peer}"
         )
     }
 
