@@ -22,10 +22,13 @@ pub(crate) struct Story {
     held: [Held; 2],
 }
 
+/// Generation and item: a primary that was killed counts its items anew.
+type Position = (String, u64);
+
 /// The snapshot of a node.
 struct Held {
     node: &'static str,
-    position: u64,
+    position: Position,
     image: Image,
 }
 
@@ -105,12 +108,12 @@ fn refresh(pair: &Pair) -> Group {
 }
 
 /// The position of the node's only snapshot. While lyon catches up, it keeps the one that is consistent.
-fn only(pair: &Pair, node: &str) -> Option<u64> {
+fn only(pair: &Pair, node: &str) -> Option<Position> {
     let list = pair.helio(node, &["snapshot", "list", "db", "--json"]).json();
     let snapshots = list["snapshots"].as_array().cloned().unwrap_or_default();
     let [one] = &snapshots[..] else { return None };
     assert_eq!((&one["name"], &one["consistent"]), (&"one".into(), &true.into()), "{node}: {list}");
-    one["position"].as_u64()
+    Some((one["generation"].as_str()?.to_owned(), one["position"].as_u64()?))
 }
 
 /// The node's only snapshot, once the one before it is dropped.
