@@ -76,7 +76,8 @@ impl Oracle {
         // or not at all.
         let own = &self.copies[side.index()];
         let back = own.unclean && own.generation == self.history_of(record.lineage.generation);
-        let begins = leads && !own.serving && !back;
+        // One that begins to lead records that it has not stopped cleanly.
+        let begins = leads && !record.clean && !own.serving && !back;
         hold(!begins || forced || leased || asked < lost_at, Promise::LostMetadata, || {
             format!("{side} becomes primary by the word of a node that lost its metadata")
         })
