@@ -355,8 +355,8 @@ impl Driver {
     }
 }
 
-/// Whether the hint of a fault is to mend what failed and to restart the daemon. `unrecorded`: its metadata cannot be written; where a
-/// volume failed, too, that is the fault that is told.
+/// Whether the operator restarts the daemon because of the fault that its status shows. `unrecorded`: the metadata cannot be written. The
+/// status shows the fault of a volume instead, if there is one.
 fn starts_again(status: &Status, unrecorded: bool) -> bool {
     let Some(Fault { what, hint }) = &status.fault else { return false };
     let awaited = what.contains("another disk") || what.contains("suspect");

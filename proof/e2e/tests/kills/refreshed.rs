@@ -22,7 +22,7 @@ pub(crate) struct Story {
     held: [Held; 2],
 }
 
-/// Generation and item: a primary that was killed counts its items anew.
+/// Generation and item. After a crash, the primary begins another generation, and may use the same item numbers again.
 type Position = (String, u64);
 
 /// The snapshot of a node.

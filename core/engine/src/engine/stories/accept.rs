@@ -8,6 +8,20 @@ use crate::record::save::Goal;
 const V: VolumeIndex = VolumeIndex(0);
 const FAILED: StoreOutcome = StoreOutcome::Failed(StoreFault::Io);
 
+impl Desk {
+    /// The peer connects with that hello, and asks for the role of primary. Returns whether this node agrees, and what it says.
+    pub(super) fn is_asked_to_agree(&mut self, asker: Hello) -> (bool, String) {
+        let (generation, durable) = (asker.lineage.generation, asker.head);
+        self.meet(asker);
+        self.hear(Message::PromoteRequest { generation, durable });
+        let reply = self.said.iter().rev().find_map(|message| match message {
+            Message::PromoteReply { granted, text } => Some((*granted, text.clone())),
+            _ => None,
+        });
+        reply.expect("it has a reply")
+    }
+}
+
 /// A secondary that started with a suspect copy, alone.
 pub(super) fn suspect() -> Desk {
     let mut record = Superblock::new("db", "paris", [SIZE.0].into());
@@ -274,14 +288,7 @@ fn a_copy_that_nothing_proves_is_not_promoted_unforced_beside_one_that_has_every
         // It has received all that the primary ever sent, also to an earlier process.
         desk.hear(Message::Ping(Ping::default()));
         desk.lose_link();
-        let (generation, durable) = (asker.lineage.generation, asker.head);
-        desk.meet(asker);
-        desk.hear(Message::PromoteRequest { generation, durable });
-        let reply = desk.said.iter().rev().find_map(|message| match message {
-            Message::PromoteReply { granted, text } => Some((*granted, text.as_str())),
-            _ => None,
-        });
-        let (agrees, text) = reply.expect("it has a reply");
+        let (agrees, text) = desk.is_asked_to_agree(asker);
         assert_eq!(agrees, granted, "{text}");
         assert_eq!(text.contains("nothing proves what the copy of lyon holds"), !granted, "{text}");
     }

@@ -520,14 +520,7 @@ fn a_copy_that_was_discarded_is_not_promoted_if_its_peer_has_one_that_was_not() 
     ] {
         let mut desk = Desk::new(config());
         desk.engine = Engine::new(config(), durable(record), 1, 1, Moment::ZERO);
-        let (generation, durable) = (asker.lineage.generation, asker.head);
-        desk.meet(asker);
-        desk.hear(Message::PromoteRequest { generation, durable });
-        let granted = desk.said.iter().rev().find_map(|message| match message {
-            Message::PromoteReply { granted, text } => Some((*granted, text.as_str())),
-            _ => None,
-        });
-        let (granted, text) = granted.expect("it has a reply");
+        let (granted, text) = desk.is_asked_to_agree(asker);
         assert_eq!(granted, ours, "{text}");
         assert_eq!(text.contains("an operator discarded the copy of lyon"), !ours, "{text}");
     }
