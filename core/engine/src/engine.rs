@@ -410,7 +410,8 @@ impl Engine {
         }
         self.begin_record();
         if let Some(primary) = self.standing.primary_mut() {
-            primary.record_company(&mut self.record, &self.local, &self.permit, &mut self.turn);
+            let Self { copies, record, local, permit, turn, .. } = self;
+            primary.record_company(copies, record, local, permit, turn);
         }
         self.begin_record();
         // A store may be given up while the last requests before a demotion are answered: they wait for the record too.

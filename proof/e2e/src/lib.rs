@@ -17,7 +17,7 @@ pub use load::{Load, Writers, connect, connect_to};
 pub use marks::{Covered, Regions, covered, differing, marks_of};
 pub use members::{Trouble, add_member, wait_members};
 pub use stage::{
-    PATIENCE, begin, begin_periodic, copies_begun, exported, forget, group, halt, image,
+    PATIENCE, answer, begin, begin_periodic, copies_begun, exported, forget, group, halt, image,
     member_bytes, number, other, pass, relayed, take_over, wait, wait_level, wait_state,
 };
 pub use stamp::BLOCK;

@@ -3,7 +3,7 @@
 
 use crate::image::Image;
 use helio_netmodel::Profile;
-use helio_testkit::{Pair, Plan, eventually, eventually_from, free_port, run};
+use helio_testkit::{Pair, Plan, Told, eventually, eventually_from, free_port, run};
 use helio_units::Rate;
 use helio_wan::{Relay, RelayConfig};
 use serde_json::Value;
@@ -75,6 +75,19 @@ pub fn wait_level(pair: &Pair, primary: &str) -> Value {
     wait(pair, primary, "replicating, with everything durable at the peer", |status| {
         status["state"] == "replicating"
             && status["cursors"]["accepted"] == status["cursors"]["peer_durable"]
+    })
+}
+
+/// Runs a verb of `helio`, again while the disk of the metadata is behind: a change that is still being recorded is in its way, as its
+/// refusal says.
+///
+/// # Panics
+/// Where the change is never recorded.
+#[track_caller]
+pub fn answer(pair: &Pair, node: &str, line: &[&str]) -> Told {
+    eventually(PATIENCE, "nothing is being recorded", || {
+        let told = pair.helio(node, line);
+        (!told.stderr.contains("still being recorded")).then_some(told)
     })
 }
 

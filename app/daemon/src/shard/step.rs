@@ -4,7 +4,7 @@
 
 use super::requests::Origin;
 use super::stop::Stop;
-use super::token::{Kind, token};
+use super::token::{Kind, token, unpack};
 use super::{Shard, isolate};
 use anyhow::{Context, Result};
 use helio_driver::{Completion, Driver, Op};
@@ -99,10 +99,21 @@ impl<D: Driver> Shard<D> {
         })
     }
 
-    /// Goes on with what has completed.
+    /// Goes on with what has completed. What the control plane asks comes last: a client that left before a command was given is not in
+    /// the way of that command.
     pub(crate) fn go_on(&mut self, completions: impl Iterator<Item = Completion>) {
         self.follow_calendar();
-        completions.for_each(|completion| self.dispatch(completion));
+        let mut woken = None;
+        for completion in completions {
+            match unpack(completion.token) {
+                (Kind::Woken, ..) => woken = Some(completion),
+                _ => self.dispatch(completion),
+            }
+        }
+        if let Some(woken) = woken {
+            self.stir_clients_groups();
+            self.dispatch(woken);
+        }
     }
 
     /// Tells every group if the calendar was set.

@@ -2,6 +2,7 @@
 //! A primary that goes on without its peer.
 
 use crate::config::WhenFull;
+use crate::copies::Copies;
 use crate::lead::Primary;
 use crate::lead::outgoing::Opening;
 use crate::local::Local;
@@ -57,9 +58,11 @@ impl Primary {
         self.consider_all(local, permit, turn);
     }
 
-    /// Asks for the record that fits how answers are given now.
+    /// Asks for the record that fits how answers are given now. A restore is recorded while writes may be acknowledged alone: that the peer
+    /// has everything is recorded behind it, also where a resync made the copies equal meanwhile.
     pub(crate) fn record_company(
         &mut self,
+        copies: &Copies,
         record: &mut Record,
         local: &Local,
         permit: &Permit,
@@ -77,6 +80,7 @@ impl Primary {
         let raises = !record.superblock().alone && config.hold_millis() > record.superblock().hold;
         match self.unreplicated {
             Unreplicated::Wanted | Unreplicated::Unrecordable => record.want(Goal::Alone),
+            Unreplicated::Recorded if copies.restore_begins() => {}
             at if level && together && (at == Unreplicated::Recorded || raises) => {
                 self.unreplicated = Unreplicated::Together;
                 record.want(Goal::Together);

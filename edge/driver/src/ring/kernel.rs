@@ -4,7 +4,7 @@
 #![allow(unsafe_code)]
 
 use io_uring::types::{SubmitArgs, Timespec};
-use io_uring::{IoUring, squeue::Entry};
+use io_uring::{IoUring, opcode, squeue::Entry};
 use rustix::io::Errno;
 use std::io;
 use std::time::Duration;
@@ -13,6 +13,9 @@ use std::time::Duration;
 const ENTRIES: u32 = 256;
 /// Results the kernel can leave before it has to keep them aside itself, which it then does without loss.
 const RESULTS: u32 = 4096;
+
+/// So long an operation that does nothing may take.
+const PROBED: Duration = Duration::from_secs(1);
 
 /// A ring, disabled until its own thread begins to use it.
 pub(super) struct Kernel {
@@ -25,8 +28,26 @@ impl Kernel {
     /// that thread when it asks, never by interrupting it.
     ///
     /// # Errors
-    /// The kernel has no such ring (before 6.1), or does not let this process have one.
+    /// The kernel has no such ring (before 6.1), or does not let this process have or use one.
     pub(super) fn open() -> io::Result<Self> {
+        // A ring belongs to the thread that begins it: whether this process may use one shows in another one.
+        Self::set_up()?.probe()?;
+        Self::set_up()
+    }
+
+    /// Does all that a reactor asks of a ring, with an operation that does nothing.
+    fn probe(mut self) -> io::Result<()> {
+        self.begin()?;
+        self.push(&opcode::Nop::new().build())?;
+        self.submit_and_sleep(Some(PROBED))?;
+        match self.next() {
+            Some((_, 0)) => Ok(()),
+            Some((_, result)) => Err(io::Error::from_raw_os_error(-result)),
+            None => Err(Errno::TIMEDOUT.into()),
+        }
+    }
+
+    fn set_up() -> io::Result<Self> {
         let ring = IoUring::builder()
             .setup_single_issuer()
             .setup_defer_taskrun()

@@ -10,6 +10,9 @@ use std::time::Duration;
 /// The longest time to an answer; far longer than it should be.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// So long a drop waits for an open request.
+const CLOSES: Duration = Duration::from_secs(1);
+
 /// A request.
 #[derive(Clone, Debug)]
 pub(crate) enum Ask {
@@ -20,9 +23,10 @@ pub(crate) enum Ask {
 
 type Answer = Result<Vec<u8>, ClientError>;
 
-/// One connection, with a thread that waits for its answers.
+/// One connection, with a thread that waits for its answers. It is closed once this is dropped, unless a request is open still.
 pub(crate) struct Caller {
-    asks: SyncSender<Ask>,
+    /// None at its end.
+    asks: Option<SyncSender<Ask>>,
     answers: Receiver<Answer>,
 }
 
@@ -39,8 +43,11 @@ impl Caller {
                     return;
                 }
             }
+            // Before the last end of `answer`, for which a drop waits.
+            drop(client);
+            drop(answer);
         });
-        Self { asks, answers }
+        Self { asks: Some(asks), answers }
     }
 
     /// Sends a request and returns its answer.
@@ -53,13 +60,21 @@ impl Caller {
     /// Sends a request.
     #[track_caller]
     pub(crate) fn send(&self, ask: Ask) {
-        self.asks.send(ask).expect("its thread waits for requests");
+        let asks = self.asks.as_ref().expect("it is not dropped");
+        asks.send(ask).expect("its thread waits for requests");
     }
 
     /// The answer to the request sent last.
     #[track_caller]
     pub(crate) fn receive(&self) -> Answer {
         received(&self.answers, PATIENCE, "an answer")
+    }
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        self.asks = None;
+        while self.answers.recv_timeout(CLOSES).is_ok() {}
     }
 }
 

@@ -3,9 +3,10 @@
 
 use crate::diverged::saved_folder;
 use helio_e2e::{
-    Book, Image, Load, PATIENCE, Promise, assert_members_equal, begin, group, image, wait_level,
+    Book, Image, Load, PATIENCE, Promise, answer, assert_members_equal, begin, group, image,
+    wait_level,
 };
-use helio_testkit::{Dice, Pair, Plan, Told, eventually};
+use helio_testkit::{Dice, Plan, eventually};
 use helio_units::{Bytes, Mode};
 use std::sync::Arc;
 
@@ -104,12 +105,4 @@ fn all_of_a_copy_is_taken_while_clients_write() {
     let after = image(&pair, "paris", book.run());
     let judged = book.judge(mark, &before, &after, Promise::Everything);
     assert!(judged.is_ok(), "{judged:?}");
-}
-
-/// Runs a command again while its refusal says that a retry may help: a change that is still being recorded is in its way.
-fn answer(pair: &Pair, node: &str, line: &[&str]) -> Told {
-    eventually(PATIENCE, "nothing is being recorded", || {
-        let told = pair.helio(node, line);
-        (!told.stderr.contains("still being recorded")).then_some(told)
-    })
 }

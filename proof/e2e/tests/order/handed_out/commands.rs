@@ -2,7 +2,7 @@
 //! The commands that say or hand out something of a member.
 
 use super::states::{Stage, State};
-use helio_e2e::{BLOCK, PATIENCE, connect, group, wait, wait_level};
+use helio_e2e::{BLOCK, PATIENCE, answer, connect, group, wait, wait_level};
 use helio_testkit::{Group, Told, eventually, eventually_from, helio_binary};
 use serde_json::Value;
 use std::fs;
@@ -179,7 +179,7 @@ impl Command {
 
     #[track_caller]
     pub(super) fn ask(self, stage: &mut Stage) -> Got {
-        let on_paris = |line: &[&str]| stage.pair.helio("paris", line);
+        let on_paris = |line: &[&str]| answer(&stage.pair, "paris", line);
         match self {
             Self::Release => {
                 let told = on_paris(&["release", "db", "--yes", "--json"]);
@@ -367,6 +367,8 @@ impl Stage {
         let mut line = vec!["adopt", &path_text, "--group", "more", "--volume", "data"];
         line.extend(["--node", "paris", "--peer", "lyon", "--peer-path", &other]);
         line.extend(["--config", &config, "--write", "--json"]);
-        said(self.pair.helio("paris", &line), |_| Given::Bytes(vec![Handed::of_file(self, path)]))
+        said(answer(&self.pair, "paris", &line), |_| {
+            Given::Bytes(vec![Handed::of_file(self, path)])
+        })
     }
 }

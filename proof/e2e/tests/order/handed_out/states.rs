@@ -3,7 +3,7 @@
 
 use crate::snapshot::names;
 use helio_e2e::{
-    BLOCK, Book, Load, PATIENCE, begin, connect, number, wait, wait_level, wait_members,
+    BLOCK, Book, Load, PATIENCE, answer, begin, connect, number, wait, wait_level, wait_members,
 };
 use helio_nbd::{Client, ClientError};
 use helio_testkit::{
@@ -200,7 +200,7 @@ impl Stage {
     /// A resync of lyon would end most states.
     #[track_caller]
     fn pause(&self) {
-        self.pair.helio("paris", &["pause", "db"]).expect_success();
+        answer(&self.pair, "paris", &["pause", "db"]).expect_success();
     }
 
     /// Replaces a text of the configuration, and lets paris read it.
@@ -289,7 +289,7 @@ impl Stage {
         self.write(2);
         self.expected = fs::read(&self.files[0]).expect("it is there");
         self.apply(GOES_ON, WAITS);
-        self.pair.helio("paris", &["member", "merge", "db/data"]).expect_success();
+        answer(&self.pair, "paris", &["member", "merge", "db/data"]).expect_success();
         wait(&self.pair, "paris", "a merge that waits", |shown| {
             number(shown, "/volumes/0/unmerged_bytes") > 0
         });
@@ -299,11 +299,11 @@ impl Stage {
     fn remove(&self) {
         let path = self.files[0].display().to_string();
         self.pause();
-        self.pair.helio("paris", &["member", "remove", "db/data", &path]).expect_success();
+        answer(&self.pair, "paris", &["member", "remove", "db/data", &path]).expect_success();
         self.write(2);
         if self.state == State::Copying {
             self.apply(GOES_ON, WAITS);
-            self.pair.helio("paris", &["member", "add", "db/data", &path]).expect_success();
+            answer(&self.pair, "paris", &["member", "add", "db/data", &path]).expect_success();
             wait_members(&self.pair, "paris", ["copying", "full"]);
         }
     }

@@ -3,7 +3,7 @@
 
 use super::REFUSALS;
 use super::states::{GOES_ON, Stage, State, WAITS};
-use helio_e2e::{PATIENCE, group, number};
+use helio_e2e::{PATIENCE, answer, group, number};
 use helio_testkit::{Told, eventually_from};
 use serde_json::Value;
 
@@ -269,9 +269,9 @@ impl Stage {
         if line.starts_with("helio metadata create") {
             words.extend(["--config", &config]);
         }
-        let mut told = self.pair.helio(node, &words);
+        let mut told = answer(&self.pair, node, &words);
         if told.status.code() == Some(4) {
-            told = self.pair.helio(node, &[&words[..], &["--yes"]].concat());
+            told = answer(&self.pair, node, &[&words[..], &["--yes"]].concat());
         }
         told
     }

@@ -4,6 +4,7 @@
 use super::named::{holding, name};
 use super::*;
 use crate::show::whole::NotWhole;
+use helio_format::message::{Ack, Ranges};
 use helio_units::MemberIndex;
 
 fn restore(text: &str) -> Command {
@@ -25,6 +26,32 @@ impl Desk {
         assert!(matches!(desk.pool(PoolOutcome::Done), PoolOp::Check { .. }));
         assert_eq!(desk.stages(PoolOutcome::Done), [CopyStage::Held, CopyStage::Coming]);
         desk
+    }
+
+    /// The peer follows, and has everything.
+    fn join(&mut self) {
+        self.tell(Event::Connected);
+        let record = self.engine.record.superblock();
+        let (lineage, head) = (record.lineage, record.head);
+        let peer = Hello { role: Role::Secondary, wrote: false, alone: false, ..paris(false) };
+        self.tell(Event::Message(Message::Hello(Hello { lineage, head, ..peer })));
+        self.tell(Event::Message(Message::Copying(Copying::MarksEnd { trusted: true })));
+        while !self.saves.is_empty() {
+            self.save();
+        }
+        self.acknowledge();
+    }
+
+    /// The peer took up the last stream, and has all of it.
+    fn acknowledge(&mut self) {
+        let started = |message: &Message| match message {
+            Message::Start(Start { stream, from, .. }) => Some((*stream, Sequence(from.0 - 1))),
+            _ => None,
+        };
+        let (stream, head) = self.said.iter().rev().find_map(started).expect("a stream");
+        let (received, completed, durable, ranges) = (head, head, head, Ranges::default());
+        let ack = Ack { stream, received, completed, durable, ranges };
+        self.tell(Event::Message(Message::Ack(ack)));
     }
 
     /// The pool ends a list like that. Returns how far each of its copies is.
@@ -50,6 +77,21 @@ fn a_restore_counts_once_marks_and_a_generation_of_its_own_are_durable() {
     let stages = desk.stages(PoolOutcome::Done);
     assert_eq!(stages, [CopyStage::Held, CopyStage::Rollback(CopyNumber(1))]);
     assert!(desk.engine.view().is_rolling_back() && desk.refused.is_empty());
+}
+
+/// Nothing differs from the copy, so that a resync makes the copies equal before all of the restore is durable.
+#[test]
+fn a_restore_counts_although_the_peer_has_everything_before_it_is_recorded() {
+    let mut desk = Desk::leading(BeforeFound { records: Vec::new(), slots: 0, ..one_copy(true) });
+    desk.command(Command::Mode(Mode::Sync));
+    desk.join();
+    desk.command(restore("copy-1"));
+    assert_eq!(desk.stages(PoolOutcome::Done), [CopyStage::Held, CopyStage::Coming]);
+    desk.command(Command::Resync);
+    assert!(desk.save().alone);
+    desk.acknowledge();
+    assert_eq!(desk.store(StoreOutcome::Done), StoreOp::Flush);
+    assert_eq!(desk.save().rollback, Some(CopyNumber(2)));
 }
 
 /// The list of a failed pool may become durable late: the next start must not take it for a restore of which the metadata was lost.
