@@ -41,14 +41,15 @@ pub use open::{Created, Creation, Name, Renaming, create, rename, with_restore};
 pub use platform::Platform;
 pub use trust::KEY_FILE;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use assembly::{Assembly, assemble, close, remove_sockets};
 use backend::Daemon;
 use control::Remote;
 use errands::Errands;
-use helio_driver::AnyDriver;
+use helio_driver::{AnyDriver, DriverChoice};
 use leave::{leave, stop_shard};
 use open::StateDir;
+use std::io;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -60,6 +61,9 @@ use tokio::task::JoinSet;
 
 /// How long a shard looks for work before it sleeps where the file names no time: see docs/design/driver.md.
 const SPIN: Duration = Duration::from_micros(150);
+/// What can be done where this process may not use io_uring.
+const NO_RING: &str = "allow io_uring (sysctl kernel.io_uring_disabled=0; in a container, its seccomp profile), or set `driver = \"poll\"` \
+                       for the node";
 /// Answers under way when the daemon stops must be taken by then.
 const LAST_ANSWERS_WITHIN: Duration = Duration::from_secs(1);
 
@@ -105,8 +109,7 @@ pub fn run(options: &Options) -> Result<()> {
     let control = view.node.control;
     let Assembly { state, shard, backend, errands } =
         assemble(options, config, &platform, |node| {
-            let (driver, why) = AnyDriver::open(node.driver, node.spin.unwrap_or(SPIN))
-                .context("the reactor cannot start")?;
+            let (driver, why) = open_driver(node)?;
             if let Some(why) = why {
                 tracing::warn!(%why, "io_uring cannot be used; threads are used instead");
             }
@@ -119,6 +122,18 @@ pub fn run(options: &Options) -> Result<()> {
         let _nobody_waits = ended.send(catch_unwind(AssertUnwindSafe(|| shard.run())));
     })?;
     serve(&state, backend, errands, control, running)
+}
+
+/// The driver that the file asks for; with the reason where there is no io_uring and none is asked for.
+fn open_driver(node: &config::NodeConfig) -> Result<(AnyDriver, Option<io::Error>)> {
+    AnyDriver::open(node.driver, node.spin.unwrap_or(SPIN)).map_err(|error| match node.driver {
+        DriverChoice::Ring => {
+            anyhow!("`driver = \"ring\"`: io_uring cannot be used: {error}\n  hint: {NO_RING}")
+        }
+        DriverChoice::Auto | DriverChoice::Poll => {
+            anyhow!("the I/O driver cannot start: {error}")
+        }
+    })
 }
 
 /// Keeps the daemon's memory from being paged out, if the file asks for it.

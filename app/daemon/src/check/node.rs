@@ -4,9 +4,9 @@
 use super::Finding;
 use crate::config::NodeView;
 use crate::open::look;
-use crate::{SPIN, control, descriptors, shard, trust};
-use anyhow::{Context, Result};
-use helio_driver::{Address, AnyDriver, Host};
+use crate::{NO_RING, control, descriptors, open_driver, shard, trust};
+use anyhow::Result;
+use helio_driver::{Address, Host};
 use helio_tls::{FileError, PeerTls};
 use std::any::Any;
 use std::io::ErrorKind;
@@ -33,7 +33,7 @@ pub(super) fn resources(host: &Host, view: &NodeView<'_>) -> Vec<Finding> {
 }
 
 fn driver(view: &NodeView<'_>) -> Finding {
-    match AnyDriver::open(view.node.driver, view.node.spin.unwrap_or(SPIN)) {
+    match open_driver(view.node) {
         Ok((driver, None)) => Finding::ok("I/O driver", driver.name()),
         Ok((driver, Some(why))) => Finding::warn(
             "I/O driver",
@@ -41,12 +41,9 @@ fn driver(view: &NodeView<'_>) -> Finding {
                 "io_uring cannot be used ({why}); {} is used, which costs more CPU",
                 driver.name()
             ),
-            "allow io_uring (sysctl kernel.io_uring_disabled=0), or set `driver = \"poll\"` for the node",
+            NO_RING,
         ),
-        Err(error) => {
-            let error = Err::<(), _>(error).context("the reactor cannot start");
-            Finding::of("I/O driver", error.map(|()| String::new()))
-        }
+        Err(error) => Finding::fail("I/O driver", &error),
     }
 }
 

@@ -10,6 +10,7 @@ mod forms;
 mod init;
 mod members;
 mod names;
+mod ring;
 mod state;
 mod strangers;
 mod verbs;
