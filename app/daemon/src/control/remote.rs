@@ -7,7 +7,7 @@ use crate::patience::once_let_go;
 use crate::sealed::{Refused, Sealed};
 use crate::trust::Trusted;
 use anyhow::{Result, anyhow};
-use helio_driver::Linux;
+use helio_driver::{Linux, end_the_vanished};
 use helio_tls::{PublicKey, Purpose};
 use std::future::Future;
 use std::io::{self, ErrorKind};
@@ -47,6 +47,7 @@ impl Remote {
         let bound = once_let_go(&Linux::host(), || std::net::TcpListener::bind(address), in_use);
         let listener = bound.and_then(|listener| {
             listener.set_nonblocking(true)?;
+            end_the_vanished(&listener)?;
             TcpListener::from_std(listener)
         });
         let listener = listener.map_err(|error| refused(address, &error))?;

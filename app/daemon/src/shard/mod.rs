@@ -64,7 +64,7 @@ pub(crate) use explain::Losing;
 use group::{CommandReply, Group, User, Wanted};
 use guard::Door;
 pub(crate) use guard::Guard;
-use helio_driver::{Address, Completion, Driver, Host, Op, Outcome, Socket};
+use helio_driver::{Address, Completion, Driver, Host, Op, Outcome, Socket, end_the_vanished};
 use helio_engine::{Command, Refusal};
 use helio_plant::{Plant, planted};
 use helio_units::{Moment, VolumeIndex};
@@ -164,7 +164,11 @@ impl<D: Driver> Shard<D> {
         }
         let door = Door::of(groups.iter().map(|g| &g.link.guard));
         let at = |address| listen(&host, address);
-        let client_listeners = listeners.clients.iter().map(at).collect::<Result<_, _>>()?;
+        let client_listeners = listeners.clients.iter().map(at).collect::<Result<Vec<_>, _>>()?;
+        let tcp = listeners.clients.iter().zip(&client_listeners).filter(|(it, _)| is_tcp(it));
+        for listener in tcp.filter_map(|(_, listener)| listener.descriptor()) {
+            end_the_vanished(listener)?;
+        }
         let peer_listener = listeners.peers.as_ref().map(at).transpose()?;
         Ok(Self {
             driver,

@@ -2,8 +2,10 @@
 //! More than one volume, more than one way in.
 
 use crate::common::{assert_mirrored, assert_same, command, serving, sown, start_serving};
-use helio_testkit::{Dice, Plan, free_port, require, run};
+use helio_testkit::{Dice, Plan, eventually_from, free_port, require, run};
 use helio_units::{Bytes, Mode};
+use std::net::TcpStream;
+use std::time::Duration;
 
 #[test]
 fn two_volumes_of_a_group_are_two_exports() {
@@ -44,4 +46,38 @@ fn an_export_is_served_over_tcp_where_the_file_says_so() {
     run(&mut command("nbdcopy", &[&source.to_string_lossy(), &export])).expect_success();
     assert_mirrored(&pair, &["data"]);
     assert_same(&source, &pair.member("lyon", "data"));
+}
+
+/// A connection as the kernel shows it: its local port, its state, and its timer.
+fn connections() -> Vec<(u16, String, String)> {
+    let text = std::fs::read_to_string("/proc/net/tcp").expect("the kernel has it");
+    let row = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let (_, port) = words[1].split_once(':').expect("an address and a port");
+        let port = u16::from_str_radix(port, 16).expect("a number");
+        let (timer, _) = words[5].split_once(':').expect("a timer and a time");
+        (port, words[3].to_owned(), timer.to_owned())
+    };
+    text.lines().skip(1).map(row).collect()
+}
+
+/// Its host may vanish: without a timer of the kernel, the connection would stay for ever.
+#[test]
+fn a_silent_client_over_tcp_is_asked_whether_it_is_there() {
+    const ESTABLISHED: &str = "01";
+    const KEEPALIVE: &str = "02";
+    let address = free_port();
+    let plan = Plan::new("db").only("paris").volume("data", Bytes::mib(1));
+    let _pair = plan.node_line("paris", &format!("nbd = \"{address}\"")).start();
+    let _client = TcpStream::connect(address).expect("it listens");
+    eventually_from(Duration::from_secs(30), "a timer on the accepted connection", || {
+        let shown = connections();
+        let here = |(port, state, _): &&(u16, String, String)| {
+            *port == address.port() && state == ESTABLISHED
+        };
+        match shown.iter().find(here) {
+            Some((_, _, timer)) if timer == KEEPALIVE => Ok(()),
+            _ => Err(format!("{shown:?}")),
+        }
+    });
 }
