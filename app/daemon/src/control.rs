@@ -7,6 +7,7 @@
 mod bind;
 mod patience;
 mod places;
+mod refusals;
 mod remote;
 mod serve;
 #[cfg(test)]

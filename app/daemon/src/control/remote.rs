@@ -2,6 +2,7 @@
 //! Control connections from elsewhere: over TLS, from operators whose keys the configuration names, and from nobody
 //! else. Not a byte of HTTP is read from a stranger, and one who is trusted no more is heard no more.
 
+use super::refusals::Refusals;
 use super::{Listener, Places};
 use crate::patience::once_let_go;
 use crate::sealed::{Refused, Sealed};
@@ -13,6 +14,7 @@ use std::future::Future;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
@@ -26,6 +28,7 @@ pub(crate) struct Remote {
     listener: TcpListener,
     trusted: watch::Receiver<Trusted>,
     handshakes: Places,
+    refusals: Arc<Refusals>,
 }
 
 /// What the operator reads if nothing can listen there.
@@ -51,7 +54,8 @@ impl Remote {
             TcpListener::from_std(listener)
         });
         let listener = listener.map_err(|error| refused(address, &error))?;
-        Ok(Self { listener, trusted, handshakes: Places::new(HANDSHAKES_MOST) })
+        let refusals = Arc::new(Refusals::new());
+        Ok(Self { listener, trusted, handshakes: Places::new(HANDSHAKES_MOST), refusals })
     }
 }
 
@@ -62,9 +66,10 @@ impl Listener for Remote {
     async fn accept(&mut self) -> io::Result<Self::Greeting> {
         let (stream, from) = self.listener.accept().await?;
         let (taken_back, trusted) = (self.handshakes.take(), self.trusted.clone());
+        let refusals = Arc::clone(&self.refusals);
         Ok(Box::pin(async move {
             tokio::select! {
-                greeted = greet(stream, from, trusted) => greeted,
+                greeted = greet((stream, from), trusted, &refusals) => greeted,
                 _ = taken_back => Err(io::Error::other("a newer connection replaced it")),
             }
         }))
@@ -73,9 +78,9 @@ impl Listener for Remote {
 
 /// Shakes hands. One who is refused is told why, which lasts no longer than the handshake may.
 async fn greet(
-    stream: TcpStream,
-    from: SocketAddr,
+    (stream, from): (TcpStream, SocketAddr),
     trusted: watch::Receiver<Trusted>,
+    refusals: &Refusals,
 ) -> io::Result<Operator> {
     let session = {
         let trusted = trusted.borrow();
@@ -91,7 +96,7 @@ async fn greet(
             Ok(Operator { stream, key, trusted })
         }
         Err(Refused { error, parting }) => {
-            tracing::warn!(%from, why = %error, "a connection to the control port was refused");
+            refusals.refused(Some(from), &error.to_string());
             parting.end().await;
             Err(error)
         }

@@ -4,6 +4,7 @@
 
 use super::Refused;
 use super::patience::Patient;
+use super::refusals::Refusals;
 use axum::Router;
 use helio_api::{ApiError, code};
 use hyper::server::conn::http1;
@@ -80,6 +81,7 @@ pub async fn serve<L: Listener>(
 ) {
     let places = Arc::new(Semaphore::new(limits.connections));
     let refusals = Arc::new(Semaphore::new(REFUSALS_MOST));
+    let log = Refusals::new();
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -88,7 +90,7 @@ pub async fn serve<L: Listener>(
         let greeting = match accepted {
             Ok(greeting) => greeting,
             Err(error) => {
-                tracing::error!(%error, "a control connection could not be accepted; trying again in a second");
+                log.not_accepted(&error.to_string());
                 let _passed = timeout(ACCEPT_PAUSE, pending::<()>()).await;
                 continue;
             }
@@ -100,10 +102,7 @@ pub async fn serve<L: Listener>(
         if let Ok(place) = Arc::clone(&places).try_acquire_owned() {
             tokio::spawn(converse(greeting, app.clone(), limits, place, stop.clone()));
         } else if let Ok(place) = Arc::clone(&refusals).try_acquire_owned() {
-            tracing::warn!(
-                "{} control connections are open: one more was refused",
-                limits.connections
-            );
+            log.refused(None, &format!("{} are open", limits.connections));
             let app = full(limits.connections);
             let told = converse(greeting, app, limits, place, stop.clone());
             tokio::spawn(timeout(REFUSAL_WITHIN, told));

@@ -59,13 +59,27 @@ impl GroupLog {
     }
 }
 
-/// Writes to the daemon's log which connections to the peers' port were refused.
-#[derive(Debug, Default)]
+/// Where connections come in that anybody may open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Port {
+    Peers,
+    Clients,
+    Control,
+}
+
+/// Writes to the daemon's log which connections were refused at a port, or broke its rules. Others choose how many
+/// there are.
+#[derive(Debug)]
 pub(crate) struct RefusalLog {
+    port: Port,
     repeats: Repeats,
 }
 
 impl RefusalLog {
+    pub(crate) fn new(port: Port) -> Self {
+        Self { port, repeats: Repeats::default() }
+    }
+
     /// Logs why a connection was refused. Every connection has a port of its own, so only the host tells repeats.
     pub(crate) fn refused(&mut self, from: Option<SocketAddr>, why: &str, now: Moment) {
         let from = from.map(|from| from.ip());
@@ -75,9 +89,34 @@ impl RefusalLog {
         if self.repeats.others_begin_with(&host, &line) >= HOST_LINES_MAX {
             line = format!("{host}another reason");
         }
+        // And a network has more hosts than can be told apart.
+        if !self.repeats.has_room_for(&line, now) {
+            line = String::from("another host");
+        }
         let Some(Admitted { left_out }) = self.repeats.admit(&line, now) else { return };
         let from = from.map(tracing::field::display);
-        tracing::warn!(from, why, left_out, "a connection to the peers' port was refused");
+        match self.port {
+            Port::Peers => {
+                tracing::warn!(from, why, left_out, "a connection to the peers' port was refused");
+            }
+            Port::Clients => tracing::info!(from, why, left_out, "an NBD client was disconnected"),
+            Port::Control => {
+                tracing::warn!(from, why, left_out, "a control connection was refused");
+            }
+        }
+    }
+
+    /// Logs that the kernel could not give a connection. It is asked again every second.
+    pub(crate) fn not_accepted(&mut self, why: &str, now: Moment) {
+        let line = format!("not accepted: {why}");
+        let Some(Admitted { left_out }) = self.repeats.admit(&line, now) else { return };
+        let port = self.port;
+        tracing::error!(
+            ?port,
+            why,
+            left_out,
+            "a connection could not be accepted; trying again every second"
+        );
     }
 
     /// A connection of a host was accepted: its refusals are logged the next time.
@@ -126,6 +165,15 @@ impl Repeats {
         line.logged = now;
         let left_out = std::mem::take(&mut line.left_out);
         Some(Admitted { left_out: (left_out > 0).then_some(left_out) })
+    }
+
+    /// Whether a line needs no place of one that was logged lately.
+    fn has_room_for(&self, line: &str, now: Moment) -> bool {
+        let line = without_times(line);
+        let passed = |line: &Logged| now - line.logged >= AGAIN_AFTER;
+        self.lines.len() < LINES_MAX
+            || self.lines.iter().any(|it| it.text == line)
+            || self.lines.front().is_some_and(passed)
     }
 
     /// How many lines begin with that, but for one.
@@ -179,7 +227,7 @@ mod tests {
 
     #[test]
     fn refused_connections_repeat_if_host_and_reason_are_the_same() {
-        let (mut log, from) = (RefusalLog::default(), |text: &str| text.parse().ok());
+        let (mut log, from) = (RefusalLog::new(Port::Peers), |text: &str| text.parse().ok());
         log.refused(from("192.0.2.1:40001"), "no hello", Moment::ZERO);
         log.refused(from("192.0.2.1:40002"), "no hello", Moment::ZERO);
         assert_eq!(log.repeats.lines.len(), 1, "another port of the same host");
@@ -193,12 +241,28 @@ mod tests {
 
     #[test]
     fn a_host_that_gives_another_reason_at_every_connection_does_not_fill_the_log() {
-        let (mut log, from) = (RefusalLog::default(), "192.0.2.1:40001".parse().ok());
+        let (mut log, from) = (RefusalLog::new(Port::Peers), "192.0.2.1:40001".parse().ok());
         for n in 0..100 {
             log.refused(from, &format!("key {n}"), Moment::ZERO);
         }
         assert_eq!(log.repeats.lines.len(), HOST_LINES_MAX + 1);
         assert_eq!(log.repeats.lines[HOST_LINES_MAX].left_out, 99 - HOST_LINES_MAX as u64);
+    }
+
+    #[test]
+    fn a_network_of_hosts_does_not_fill_the_log() {
+        let mut log = RefusalLog::new(Port::Clients);
+        let later = Moment::ZERO + AGAIN_AFTER;
+        for n in 0..1000_u16 {
+            let from = Some(SocketAddr::from(([10, 0, (n >> 8) as u8, n as u8], 40001)));
+            log.refused(from, "no NBD", Moment::ZERO);
+        }
+        let others = log.repeats.lines.back().expect("there are lines");
+        assert_eq!(
+            (others.text.as_str(), others.left_out),
+            ("another host", 999 - LINES_MAX as u64)
+        );
+        assert!(log.repeats.has_room_for("192.0.2.1: no NBD", later), "ten minutes have passed");
     }
 
     #[test]

@@ -68,6 +68,7 @@ use helio_driver::{Address, Completion, Driver, Host, Op, Outcome, Socket, end_t
 use helio_engine::{Command, Refusal};
 use helio_plant::{Plant, planted};
 use helio_units::{Moment, VolumeIndex};
+pub(crate) use log::{Port, RefusalLog};
 pub(crate) use metadata::Metadata;
 use payloads::Pools;
 pub(crate) use plan::{
@@ -457,7 +458,7 @@ impl<D: Driver> Shard<D> {
             Ok(accepted) if kind == Kind::AcceptClient => {
                 // Not by the peer's name: one that has gone again has none.
                 let tcp = self.client_addresses.get(index).is_none_or(is_tcp);
-                self.clients.accept(accepted.socket, tcp, now, &mut self.driver);
+                self.clients.accept(accepted, tcp, now, &mut self.driver);
             }
             Ok(accepted) => {
                 self.strangers.accept(accepted.socket, accepted.peer, now, &mut self.driver);
@@ -465,7 +466,11 @@ impl<D: Driver> Shard<D> {
             // A stop cancels what waits for connections.
             Err(_) if self.stop != Stop::No => {}
             Err(error) => {
-                tracing::error!(%error, "a connection could not be accepted; trying again in a second");
+                let log = match kind {
+                    Kind::AcceptClient => &mut self.clients.log,
+                    _ => &mut self.strangers.log,
+                };
+                log.not_accepted(&error.to_string(), now);
                 if !planted(Plant::AcceptOnce) {
                     self.resting.push((kind, index, now + ACCEPT_PAUSE));
                 }

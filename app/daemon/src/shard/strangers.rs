@@ -3,7 +3,7 @@
 
 use crate::shard::census::Table;
 use crate::shard::guard::Door;
-use crate::shard::log::RefusalLog;
+use crate::shard::log::{Port, RefusalLog};
 use crate::shard::stream::Stream;
 use crate::shard::token::{Kind, token};
 use helio_driver::{Buffer, Driver, Piece, Pool, Socket};
@@ -55,7 +55,7 @@ pub(crate) struct Strangers {
 impl Strangers {
     pub(crate) fn new(door: Door) -> Self {
         // A hello has no payload, so a stranger may use no payload memory at all.
-        let (pool, log) = (Pool::new(Bytes::ZERO), RefusalLog::default());
+        let (pool, log) = (Pool::new(Bytes::ZERO), RefusalLog::new(Port::Peers));
         Self { slots: Vec::new(), epochs: 0, pool, door, log }
     }
 

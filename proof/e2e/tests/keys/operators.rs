@@ -148,7 +148,7 @@ fn nobody_else_does() {
     let status = stage.pair.status("paris");
     assert_eq!(status["groups"][0]["role"], "secondary", "{status}");
     let log = stage.pair.daemon("paris").log();
-    assert_says(&log, &["a connection to the control port was refused", &unknown]);
+    assert_says(&log, &["a control connection was refused", &unknown]);
 }
 
 #[test]

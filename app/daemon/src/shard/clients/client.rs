@@ -3,10 +3,11 @@
 
 use crate::shard::requests::{Load, Place};
 use crate::shard::stream::Stream;
-use helio_driver::{Buffer, Op, Piece, Pool, Socket};
+use helio_driver::{Accepted, Buffer, Op, Piece, Pool};
 use helio_nbd::{Request, Session, SessionOptions, TlsPolicy};
 use helio_tls::NbdTls;
 use helio_units::Moment;
+use std::net::SocketAddr;
 
 /// Bytes one connection may have under way: two of the longest writes, so that the next one can arrive meanwhile.
 const BYTES_MAX: u64 = 64 << 20;
@@ -30,6 +31,8 @@ pub(super) struct Arriving {
 /// One connection.
 pub(super) struct Client {
     pub(super) epoch: u32,
+    /// Its TCP address.
+    pub(super) from: Option<SocketAddr>,
     pub(super) stream: Stream,
     pub(super) session: Session,
     pub(super) place: Option<Place>,
@@ -55,7 +58,7 @@ pub(super) struct Client {
 impl Client {
     pub(super) fn new(
         epoch: u32,
-        socket: Socket,
+        accepted: Accepted,
         tls: Option<NbdTls>,
         policy: TlsPolicy,
         until: Moment,
@@ -65,7 +68,8 @@ impl Client {
         session.greeting(&mut greeting);
         Self {
             epoch,
-            stream: Stream::new(socket, RECV_BYTES),
+            from: accepted.peer,
+            stream: Stream::new(accepted.socket, RECV_BYTES),
             session,
             place: None,
             arriving: None,

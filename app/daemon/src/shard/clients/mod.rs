@@ -10,11 +10,12 @@ mod client;
 
 use crate::shard::census::Table;
 use crate::shard::group::{Group, User};
+use crate::shard::log::{Port, RefusalLog};
 use crate::shard::requests::{Asker, Ended, Io, Operation, Origin, Place, Reply, Requests};
 use crate::shard::token::{Kind, token};
 pub(crate) use catalogue::{Catalogue, export_of, is_in_copy};
 use client::{Arriving, Client, plain};
-use helio_driver::{Buffer, Driver, Piece, Socket};
+use helio_driver::{Accepted, Buffer, Driver, Piece};
 use helio_nbd::{Command, Request, Step, TlsPolicy};
 use helio_plant::{Plant, planted};
 use helio_tls::NbdTls;
@@ -66,6 +67,8 @@ pub(crate) struct Clients {
     starving: Vec<usize>,
     /// Clients turned away since it was told last, and when it may be told again.
     turned_away: (u64, Moment),
+    /// Who was disconnected for breaking the protocol.
+    pub(super) log: RefusalLog,
 }
 
 impl Clients {
@@ -87,6 +90,7 @@ impl Clients {
             next_expiry: Moment::NEVER,
             starving: Vec::new(),
             turned_away: (0, Moment::ZERO),
+            log: RefusalLog::new(Port::Clients),
         }
     }
 
@@ -101,7 +105,7 @@ impl Clients {
     /// A client connected, over TCP or the Unix socket.
     pub(crate) fn accept(
         &mut self,
-        socket: Socket,
+        accepted: Accepted,
         tcp: bool,
         now: Moment,
         driver: &mut dyn Driver,
@@ -126,7 +130,7 @@ impl Clients {
         let tls = protection.map(|protection| protection.tls.clone());
         let until = now + PATIENCE;
         self.next_expiry = self.next_expiry.min(until);
-        self.slots[slot] = Some(Client::new(self.epochs, socket, tls, policy, until));
+        self.slots[slot] = Some(Client::new(self.epochs, accepted, tls, policy, until));
         self.pump_slot(slot, driver);
     }
 
@@ -335,7 +339,8 @@ impl Clients {
             return None;
         }
         if let Some(error) = client.stream.failure() {
-            tracing::info!(%error, "an NBD client was disconnected");
+            let (from, why) = (client.from, error.to_string());
+            self.log.refused(from, &why, io.now);
             self.leave(slot);
             return None;
         }
@@ -347,7 +352,8 @@ impl Clients {
         let (taken, step) = match step {
             Ok(done) => done,
             Err(error) => {
-                tracing::info!(%error, "an NBD client was disconnected");
+                let from = client.from;
+                self.log.refused(from, &error.to_string(), io.now);
                 self.leave(slot);
                 return None;
             }

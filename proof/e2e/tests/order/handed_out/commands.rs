@@ -354,7 +354,8 @@ impl Stage {
         Ok(())
     }
 
-    fn answers(&self) -> bool {
+    /// Whether the daemon of paris runs.
+    pub(super) fn answers(&self) -> bool {
         self.pair.helio("paris", &["status", "--json"]).shows_status()
     }
 

@@ -354,6 +354,11 @@ impl Stage {
             return;
         }
         self.pair.daemon(node).kill9();
+        if node == "lyon" && self.answers() {
+            wait(&self.pair, "paris", "the end of lyon", |shown| {
+                shown["peer"]["connection"] != "connected"
+            });
+        }
     }
 
     /// A secondary now. It warns where lyon lacks something.
