@@ -2,12 +2,13 @@
 //! Commands from elsewhere: from operators whose keys a node knows, and from nobody else.
 
 use crate::common::{Caller, apply, assert_says, new_key, node_key};
-use helio_e2e::wait_level;
+use helio_e2e::{PATIENCE, wait_level};
 use helio_testkit::{
-    Pair, Plan, TempDir, Terminal, Told, free_port, helio, helio_binary, require, run,
+    Pair, Plan, TempDir, Terminal, Told, eventually, free_port, helio, helio_binary, require, run,
 };
 use helio_tls::{PublicKey, Purpose, TlsError};
 use helio_units::Bytes;
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -149,6 +150,23 @@ fn nobody_else_does() {
     assert_eq!(status["groups"][0]["role"], "secondary", "{status}");
     let log = stage.pair.daemon("paris").log();
     assert_says(&log, &["a control connection was refused", &unknown]);
+}
+
+#[test]
+fn a_scanner_at_the_control_port_is_logged_once() {
+    let mut stage = Stage::set();
+    for _ in 0..40 {
+        let mut stream = TcpStream::connect(stage.control).expect("it listens");
+        stream.write_all(b"GET / HTTP/1.0\r\n\r\n").expect("the daemon reads");
+        // An alert, and the end.
+        let _reset = stream.read_to_end(&mut Vec::new());
+    }
+    let refused = "a control connection was refused";
+    eventually(PATIENCE, refused, || {
+        stage.pair.daemon("paris").log().contains(refused).then_some(())
+    });
+    let log = stage.pair.daemon("paris").log();
+    assert_eq!(log.matches(refused).count(), 1, "{log}");
 }
 
 #[test]

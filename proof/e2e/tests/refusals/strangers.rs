@@ -13,6 +13,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::FileExt;
+use std::os::unix::net::UnixStream;
 
 const SIZE: Bytes = Bytes::mib(4);
 
@@ -215,6 +216,22 @@ fn a_stranger_that_comes_again_is_logged_once() {
     await_log(&mut pair, 0, "no group mail on this node");
     let log = pair.daemon("paris").log();
     assert_eq!(log.matches("no group web on this node").count(), 1, "{log}");
+}
+
+#[test]
+fn a_scanner_at_the_socket_of_clients_is_logged_once() {
+    let (mut pair, _) = serving();
+    let socket = pair.state("paris").join("nbd.sock");
+    for _ in 0..100 {
+        let mut stream = UnixStream::connect(&socket).expect("it listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("it is a time");
+        stream.write_all(b"GET / HTTP/1.0\r\n\r\n").expect("the daemon reads");
+        // Its greeting, and the end.
+        let _reset = stream.read_to_end(&mut Vec::new());
+    }
+    await_log(&mut pair, 0, "an NBD client was disconnected");
+    let log = pair.daemon("paris").log();
+    assert_eq!(log.matches("an NBD client was disconnected").count(), 1, "{log}");
 }
 
 #[test]
