@@ -5,6 +5,7 @@ use crate::folder::Folder;
 use crate::image::Image;
 use crate::recorder::Recorder;
 use anyhow::{Result, anyhow, bail};
+use helio_driver::listen_for_owner;
 use helio_format::exported::ExportRecord;
 use helio_nbd::{
     Command, Contexts, ErrorCode, ExportInfo, Exports, OpenRefusal, Request, Session, SessionError,
@@ -14,7 +15,7 @@ use helio_units::Bytes;
 use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::Shutdown;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -135,8 +136,7 @@ impl Socket {
                 .map_err(|why| anyhow!("cannot remove {shown}: {why}\n  hint: {hint}"))?;
         }
         let bind = || {
-            let listener = UnixListener::bind(path)?;
-            fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+            let listener = listen_for_owner(path, CONNECTIONS_MAX as u16)?;
             let found = fs::symlink_metadata(path)?;
             Ok::<_, io::Error>((listener, (found.dev(), found.ino())))
         };

@@ -411,7 +411,7 @@ impl Engine {
         self.begin_record();
         if let Some(primary) = self.standing.primary_mut() {
             let Self { copies, record, local, permit, turn, .. } = self;
-            primary.record_company(copies, record, local, permit, turn);
+            primary.record_company(copies.restore_begins(), record, local, permit, turn);
         }
         self.begin_record();
         // A store may be given up while the last requests before a demotion are answered: they wait for the record too.

@@ -36,7 +36,7 @@ pub use buffer::{ALIGNMENT, Buffer, Shared};
 pub use error::{Cause, OpError, Operation};
 pub use gather::Piece;
 pub use handle::{Address, File, Socket};
-pub use linux::Linux;
+pub use linux::{Linux, listen_for_owner};
 pub use liveness::end_the_vanished;
 pub use machine::{Blocking, Facts, Host, Machine, Room};
 pub use op::{Accepted, Completion, Driver, DriverOptions, MAP_RUNS, Op, Outcome, Run, Token};

@@ -21,6 +21,7 @@ use std::ffi::OsString;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
@@ -124,12 +125,11 @@ impl Machine for Linux {
     }
 
     fn listen(&self, address: &Address, backlog: u16) -> io::Result<Socket> {
-        let socket = stream_for(address)?;
-        match address {
-            Address::Inet(_) => sockopt::set_socket_reuseaddr(&socket, true)?,
-            // Linux gives the file the mode the socket had before, so there is no moment for others to connect in.
-            Address::Unix(_) => fchmod(&socket, Mode::RUSR | Mode::WUSR)?,
+        if let Address::Unix(path) = address {
+            return Ok(Socket::new(listen_for_owner(path, backlog)?));
         }
+        let socket = stream_for(address)?;
+        sockopt::set_socket_reuseaddr(&socket, true)?;
         bind(&socket, &address.for_kernel()?)?;
         listen(&socket, i32::from(backlog))?;
         Ok(Socket::new(socket))
@@ -150,6 +150,20 @@ impl Machine for Linux {
     fn pause(&self, span: Duration) {
         thread::park_timeout(span);
     }
+}
+
+/// Listens on a Unix socket of mode 0600. Linux gives the file the mode that the socket had before, so there is no moment in which
+/// another user could connect.
+///
+/// # Errors
+/// As of `bind`.
+pub fn listen_for_owner(path: &Path, backlog: u16) -> io::Result<UnixListener> {
+    let address = Address::Unix(path.to_path_buf());
+    let socket = stream_for(&address)?;
+    fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    bind(&socket, &address.for_kernel()?)?;
+    listen(&socket, i32::from(backlog))?;
+    Ok(socket.into())
 }
 
 fn stream_for(address: &Address) -> io::Result<OwnedFd> {

@@ -2,7 +2,6 @@
 //! A primary that goes on without its peer.
 
 use crate::config::WhenFull;
-use crate::copies::Copies;
 use crate::lead::Primary;
 use crate::lead::outgoing::Opening;
 use crate::local::Local;
@@ -62,7 +61,7 @@ impl Primary {
     /// has everything is recorded behind it, also where a resync made the copies equal meanwhile.
     pub(crate) fn record_company(
         &mut self,
-        copies: &Copies,
+        restore_begins: bool,
         record: &mut Record,
         local: &Local,
         permit: &Permit,
@@ -80,7 +79,7 @@ impl Primary {
         let raises = !record.superblock().alone && config.hold_millis() > record.superblock().hold;
         match self.unreplicated {
             Unreplicated::Wanted | Unreplicated::Unrecordable => record.want(Goal::Alone),
-            Unreplicated::Recorded if copies.restore_begins() => {}
+            Unreplicated::Recorded if restore_begins => {}
             at if level && together && (at == Unreplicated::Recorded || raises) => {
                 self.unreplicated = Unreplicated::Together;
                 record.want(Goal::Together);
