@@ -181,6 +181,7 @@ impl Engine {
             }
             (Copying::MarksEnd { trusted }, primary) if self.resync.update().awaits_marks() => {
                 let (update, record) = (self.resync.update_mut(), &mut self.record);
+                update.marks_told();
                 let (local, permit, turn) = (&mut self.local, &self.permit, &mut self.turn);
                 if primary.is_some_and(|primary| {
                     primary.marks_ended(trusted, update, record, local, permit, turn)

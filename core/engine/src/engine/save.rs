@@ -161,6 +161,7 @@ impl Engine {
             }
             Goal::PeerInvalid(_) => self.peer.tell_recorded(&mut self.turn),
             Goal::Void if resync.update().awaits_record() => {
+                resync.update_mut().recorded();
                 standing.sync_as_wanted(peer.session(), record, resync, local, turn);
             }
             Goal::Void => {}

@@ -4,15 +4,13 @@
 
 use crate::event::{CommandId, HookQuestion};
 
-/// What a source waits for before it streams.
+/// What a source waits for before it streams. It may be both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Awaited {
-    #[default]
-    Nothing,
+struct Awaited {
     /// The target's marks.
-    Marks,
-    /// That this node's own record says it must copy everything.
-    Record,
+    marks: bool,
+    /// A record of this node: that it must copy everything, or of a generation.
+    record: bool,
 }
 
 /// What becomes of the hook's question. It may be open over several connections.
@@ -87,28 +85,37 @@ impl Update {
     }
 
     pub(crate) fn await_marks(&mut self) {
-        self.awaited = Awaited::Marks;
+        self.awaited.marks = true;
+    }
+
+    pub(crate) fn marks_told(&mut self) {
+        self.awaited.marks = false;
     }
 
     pub(crate) fn await_record(&mut self) {
-        self.awaited = Awaited::Record;
+        self.awaited.record = true;
     }
 
+    pub(crate) fn recorded(&mut self) {
+        self.awaited.record = false;
+    }
+
+    /// The conversation ended for which all this was awaited.
     pub(crate) fn await_nothing(&mut self) {
-        self.awaited = Awaited::Nothing;
+        self.awaited = Awaited::default();
     }
 
     pub(crate) fn awaits_marks(&self) -> bool {
-        self.awaited == Awaited::Marks
+        self.awaited.marks
     }
 
     pub(crate) fn awaits_record(&self) -> bool {
-        self.awaited == Awaited::Record
+        self.awaited.record
     }
 
     /// Before a stream something must come that a handshake decided for.
     pub(crate) fn is_awaiting(&self) -> bool {
-        self.awaited != Awaited::Nothing
+        self.awaited != Awaited::default()
     }
 
     /// The hook is to be asked. Returns the question; none if one is open.

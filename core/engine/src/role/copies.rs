@@ -289,7 +289,7 @@ impl Standing {
         turn: &mut Turn,
     ) {
         let up = session.peer().is_some();
-        if copies.take_rolled_back() && up && !resync.update().is_awaiting() {
+        if copies.take_rolled_back() && up {
             self.sync_as_wanted(session, record, resync, local, turn);
         }
     }

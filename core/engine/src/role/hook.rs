@@ -18,7 +18,7 @@ use alloc::string::String;
 use helio_units::Generation;
 
 impl Standing {
-    /// A source has what it waited for: the resync starts if it is wanted and the operator's hook permits it.
+    /// Once a source has all that it waited for, the resync starts if it is wanted and the operator's hook permits it.
     pub(crate) fn sync_as_wanted(
         &mut self,
         session: &Session,
@@ -27,8 +27,7 @@ impl Standing {
         local: &Local,
         turn: &mut Turn,
     ) {
-        resync.update_mut().await_nothing();
-        if self.is_leaving() {
+        if resync.update().is_awaiting() || self.is_leaving() {
             return;
         }
         let (Some(primary), Some(peer)) = (self.primary_mut(), session.peer()) else { return };
@@ -61,8 +60,8 @@ impl Standing {
         }
         let waits = record.wants(|goal| *goal == Goal::Void);
         if resync.update().awaits_record() && !waits {
-            resync.update_mut().await_nothing();
-            if !leaves && !primary.owed().is_paused() {
+            resync.update_mut().recorded();
+            if !resync.update().is_awaiting() && !leaves && !primary.owed().is_paused() {
                 primary.begin_update(record, resync, local, turn);
             }
         }

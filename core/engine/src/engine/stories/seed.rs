@@ -148,6 +148,32 @@ fn while_a_disk_is_shipped_nobody_is_updated_by_marks() {
     assert_eq!(desk.last_start().to_copy, SIZE.0);
 }
 
+/// The seed is cancelled before the peer connects, and again while that is recorded.
+#[test]
+fn a_cancelled_seed_waits_for_the_marks_of_the_peer_and_for_its_record() {
+    for marks_first in [false, true] {
+        let mut desk = seeding();
+        desk.command(Command::FullResync);
+        let ours = desk.engine.record.superblock().lineage;
+        desk.meet_before_saving(hello(ours, true));
+        assert!(desk.said.contains(&Message::Copying(Copying::MarksWanted)));
+        desk.command(Command::FullResync);
+        let told = Message::Copying(Copying::MarksEnd { trusted: true });
+        if marks_first {
+            desk.hear(told.clone());
+        } else {
+            desk.save_all();
+        }
+        assert!(!began(&desk), "marks first: {marks_first}");
+        if marks_first {
+            desk.save_all();
+        } else {
+            desk.hear(told);
+        }
+        assert_eq!(desk.last_start().to_copy, SIZE.0);
+    }
+}
+
 #[test]
 fn a_peer_that_replicates_is_not_seeded() {
     let mut desk = Desk::replicating(Mode::Async);
