@@ -124,8 +124,9 @@ fn unaligned_or_too_long_requests_are_refused_in_every_form_and_no_client_waits(
         let _ = sender.send_write(one, 0, &absurd, false);
         receiver.receive().expect_err("the server closes");
     }
+    // Each of the three forms; a line that repeats is logged once.
     let log = pair.daemon("paris").log();
-    assert_eq!(log.matches("client sent a payload of 68157440 bytes").count(), 3, "{log}");
+    assert_eq!(log.matches("client sent a payload of 68157440 bytes").count(), 1, "{log}");
 }
 
 #[test]
