@@ -62,8 +62,8 @@ use tokio::task::JoinSet;
 /// How long a shard looks for work before it sleeps where the file names no time: see docs/design/driver.md.
 const SPIN: Duration = Duration::from_micros(150);
 /// What can be done where this process may not use io_uring.
-const NO_RING: &str = "allow io_uring (sysctl kernel.io_uring_disabled=0; in a container, its seccomp profile), or set `driver = \"poll\"` \
-                       for the node";
+const NO_RING: &str = "allow io_uring (Linux 6.1 or later, sysctl kernel.io_uring_disabled=0; in a container, its seccomp profile), or set \
+                       `driver = \"poll\"` for the node";
 /// Answers under way when the daemon stops must be taken by then.
 const LAST_ANSWERS_WITHIN: Duration = Duration::from_secs(1);
 

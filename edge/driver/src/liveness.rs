@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How a connection ends whose other host vanished. Without that, one on which nothing is sent stays for ever.
+//! How a connection ends whose other host vanished, or whose other end takes nothing. Without that, one on which nothing is sent stays for
+//! ever.
 
 use rustix::io::Errno;
 use rustix::net::sockopt;

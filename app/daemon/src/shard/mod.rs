@@ -380,15 +380,7 @@ impl<D: Driver> Shard<D> {
         let (kind, index, detail) = unpack(completion.token);
         let now = self.clock.now();
         match (kind, completion.outcome) {
-            (Kind::Woken, _) => {
-                self.driver.submit(token(Kind::Woken, 0, 0), Op::Wait);
-                while let Ok(ask) = self.asks.try_recv() {
-                    self.asked(ask, now);
-                    if planted(Plant::AskLost) {
-                        break;
-                    }
-                }
-            }
+            (Kind::Woken, _) => panic!("what was asked is done behind the rest"),
             (Kind::AcceptClient | Kind::AcceptPeer, Outcome::Accept(result)) => {
                 self.accepted(kind, index, result, now)
             }

@@ -2,6 +2,7 @@
 //! One turn after the other: what begins a shard, what each turn does, and what it waits for between two. A thread runs them ([`Shard::run`]),
 //! or a simulator does.
 
+use super::ask::Ask;
 use super::requests::Origin;
 use super::stop::Stop;
 use super::token::{Kind, token, unpack};
@@ -99,21 +100,29 @@ impl<D: Driver> Shard<D> {
         })
     }
 
-    /// Goes on with what has completed. What the control plane asks comes last: a client that left before a command was given is not in
-    /// the way of that command.
+    /// Goes on with what has completed. What the control plane asked is done behind the rest: if a client left before a command was given,
+    /// and the driver tells both, it is not in the way of that command.
     pub(crate) fn go_on(&mut self, completions: impl Iterator<Item = Completion>) {
         self.follow_calendar();
-        let mut woken = None;
+        let mut asked = Vec::new();
         for completion in completions {
             match unpack(completion.token) {
-                (Kind::Woken, ..) => woken = Some(completion),
+                (Kind::Woken, ..) => asked = self.take_asked(),
                 _ => self.dispatch(completion),
             }
         }
-        if let Some(woken) = woken {
+        if !asked.is_empty() {
             self.stir_clients_groups();
-            self.dispatch(woken);
         }
+        let now = self.clock.now();
+        asked.into_iter().for_each(|ask| self.asked(ask, now));
+    }
+
+    /// What the control plane asked until now; the next thing wakes this thread again.
+    fn take_asked(&mut self) -> Vec<Ask> {
+        self.driver.submit(token(Kind::Woken, 0, 0), Op::Wait);
+        let most = if planted(Plant::AskLost) { 1 } else { usize::MAX };
+        self.asks.try_iter().take(most).collect()
     }
 
     /// Tells every group if the calendar was set.

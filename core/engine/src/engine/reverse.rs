@@ -38,6 +38,10 @@ impl View<'_> {
                 until_complete(&config.group),
             ));
         }
+        // Its record waits for a generation, which a reversal takes the place of.
+        if self.copies.restore_begins() {
+            return Err(busy());
+        }
         self.resync.seed().refuse_update(self.record.superblock(), config)?;
         if self.peer.session().peer().is_none() || self.resync.update().is_awaiting() {
             return Err(Refusal::later(

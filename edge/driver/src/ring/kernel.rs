@@ -30,7 +30,7 @@ impl Kernel {
     /// # Errors
     /// The kernel has no such ring (before 6.1), or does not let this process have or use one.
     pub(super) fn open() -> io::Result<Self> {
-        // A ring belongs to the thread that begins it: whether this process may use one shows in another one.
+        // A ring belongs to the thread that begins it, which is another one: what this process may do is tried on a ring that is thrown away.
         Self::set_up()?.probe()?;
         Self::set_up()
     }

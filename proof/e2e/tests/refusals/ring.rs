@@ -40,6 +40,7 @@ fn where_no_ring_can_be_used_threads_serve_and_check_says_so() {
         );
         fs::set_permissions(&script, Permissions::from_mode(0o755)).expect("it is ours");
         pair.start_program(Path::new(&script), "paris");
+        assert_eq!(pair.status("paris")["driver"], "poll", "{call}");
         pair.helio("paris", &["promote", "db", "--force", "--yes"]).expect_success();
         let mut client = connect(&pair, "paris");
         client.write(0, &[7; BLOCK], true).expect("it is written");

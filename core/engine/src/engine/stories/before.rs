@@ -241,8 +241,13 @@ impl Desk {
 
     /// The peer starts with an item that follows this consistent copy.
     fn start_in_order(&mut self) {
-        let (lineage, from) = (generation(1), Sequence(21));
-        let (consistent, keep, whole, to_copy, stream) = (true, false, false, 0, 1);
+        self.starts_in_order(Sequence(21), 1);
+    }
+
+    /// The same with another item and stream.
+    fn starts_in_order(&mut self, from: Sequence, stream: u32) {
+        let lineage = generation(1);
+        let (consistent, keep, whole, to_copy) = (true, false, false, 0);
         let ships = false;
         let start = Start { lineage, from, consistent, keep, whole, to_copy, stream, ships };
         self.tell(Event::Message(Message::Start(start)));

@@ -89,16 +89,18 @@ impl Follower {
         self.failed().is_none().then_some((*at, *act, is_due))
     }
 
-    /// While a cut of this node alone `waits`, nothing more is issued.
+    /// While a cut of this node alone `waits`, nothing more is issued; but what was received before a stream is, which goes on only
+    /// behind that.
     pub(crate) fn hold_line(&mut self, waits: bool) {
+        let settled = self.stream.map(|stream| stream.before.next());
         let next = self.cursors.offered().next();
-        self.snapshots.stops_at = waits.then(|| self.snapshots.stops_at.unwrap_or(next));
+        let at = self.snapshots.stops_at.unwrap_or(next);
+        self.snapshots.stops_at = waits.then(|| settled.map_or(at, |settled| settled.max(at)));
     }
 
     /// Everything before the item at which nothing more is issued is applied, and only that.
     pub(crate) fn is_quiet(&self) -> bool {
-        let next = self.cursors.completed().next();
-        self.snapshots.stops_at == Some(next) && (self.stream.is_none() || self.is_settled())
+        self.snapshots.stops_at == Some(self.cursors.completed().next())
     }
 
     /// What is to be done at that item has begun, or is not going to be done. What is behind it may be issued.

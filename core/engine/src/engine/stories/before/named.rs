@@ -282,6 +282,31 @@ fn a_secondary_cuts_alone_where_all_that_was_issued_is_applied_and_nothing_behin
     assert!(desk.refused.is_empty());
 }
 
+/// Its source resumes behind item 22, which waits for the cut: no item of that stream has its turn before.
+#[test]
+fn a_secondary_cuts_alone_behind_what_it_received_before_its_source_resumed() {
+    let mut desk = Desk::following(holding(1));
+    desk.zero(21, 1);
+    desk.pool(PoolOutcome::Done);
+    desk.preserve();
+    desk.command(Command::SnapshotHere(SnapshotAct::Create(name("here"))));
+    desk.comes();
+    desk.zero(22, 1);
+    desk.tell(Event::Disconnected { why: String::from("cut") });
+    desk.tell(Event::Connected);
+    desk.tell(Event::Message(Message::Hello(Hello { head: Sequence(22), ..paris(true) })));
+    desk.starts_in_order(Sequence(23), 2);
+    desk.zero(23, 1);
+    while desk.names() == ["copy-1"] {
+        match desk.pools.is_empty() {
+            true => drop(desk.store(StoreOutcome::Done)),
+            false => drop(desk.pool(PoolOutcome::Done)),
+        }
+    }
+    let held = desk.engine.view().copies().held;
+    assert_eq!(held.last().map(|held| held.copy.image.head), Some(Sequence(22)));
+}
+
 #[test]
 fn a_primary_creates_no_copy_of_its_own() {
     let mut desk = Desk::leading(BeforeFound::default());
