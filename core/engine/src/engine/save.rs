@@ -160,8 +160,7 @@ impl Engine {
                 standing.generation_recorded(false, permit, record, resync, local, turn);
             }
             Goal::PeerInvalid(_) => self.peer.tell_recorded(&mut self.turn),
-            Goal::Void if resync.update().awaits_record() => {
-                resync.update_mut().recorded();
+            Goal::Void if resync.update_mut().recorded() => {
                 standing.sync_as_wanted(peer.session(), record, resync, local, turn);
             }
             Goal::Void => {}

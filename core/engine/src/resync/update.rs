@@ -4,13 +4,31 @@
 
 use crate::event::{CommandId, HookQuestion};
 
-/// What a source waits for before it streams. It may be both.
+/// What a source waits for before it streams.
+///
+/// ```text
+///   Nothing ──asked──> Marks ──a record is wanted──> Both ──told──> Record ──recorded──> Nothing
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Awaited {
+enum Awaited {
+    #[default]
+    Nothing,
     /// The target's marks.
-    marks: bool,
+    Marks,
     /// A record of this node: that it must copy everything, or of a generation.
-    record: bool,
+    Record,
+    Both,
+}
+
+impl Awaited {
+    const fn of(marks: bool, record: bool) -> Self {
+        match (marks, record) {
+            (false, false) => Self::Nothing,
+            (true, false) => Self::Marks,
+            (false, true) => Self::Record,
+            (true, true) => Self::Both,
+        }
+    }
 }
 
 /// What becomes of the hook's question. It may be open over several connections.
@@ -85,37 +103,40 @@ impl Update {
     }
 
     pub(crate) fn await_marks(&mut self) {
-        self.awaited.marks = true;
+        self.awaited = Awaited::of(true, self.awaits_record());
     }
 
     pub(crate) fn marks_told(&mut self) {
-        self.awaited.marks = false;
+        self.awaited = Awaited::of(false, self.awaits_record());
     }
 
     pub(crate) fn await_record(&mut self) {
-        self.awaited.record = true;
+        self.awaited = Awaited::of(self.awaits_marks(), true);
     }
 
-    pub(crate) fn recorded(&mut self) {
-        self.awaited.record = false;
+    /// Returns whether it was awaited.
+    pub(crate) fn recorded(&mut self) -> bool {
+        let awaited = self.awaits_record();
+        self.awaited = Awaited::of(self.awaits_marks(), false);
+        awaited
     }
 
     /// The conversation ended for which all this was awaited.
     pub(crate) fn await_nothing(&mut self) {
-        self.awaited = Awaited::default();
+        self.awaited = Awaited::Nothing;
     }
 
     pub(crate) fn awaits_marks(&self) -> bool {
-        self.awaited.marks
+        matches!(self.awaited, Awaited::Marks | Awaited::Both)
     }
 
-    pub(crate) fn awaits_record(&self) -> bool {
-        self.awaited.record
+    fn awaits_record(&self) -> bool {
+        matches!(self.awaited, Awaited::Record | Awaited::Both)
     }
 
     /// Before a stream something must come that a handshake decided for.
     pub(crate) fn is_awaiting(&self) -> bool {
-        self.awaited != Awaited::default()
+        self.awaited != Awaited::Nothing
     }
 
     /// The hook is to be asked. Returns the question; none if one is open.

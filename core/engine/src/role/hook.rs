@@ -59,11 +59,13 @@ impl Standing {
             primary.alone_saved(record, local, permit, turn);
         }
         let waits = record.wants(|goal| *goal == Goal::Void);
-        if resync.update().awaits_record() && !waits {
-            resync.update_mut().recorded();
-            if !resync.update().is_awaiting() && !leaves && !primary.owed().is_paused() {
-                primary.begin_update(record, resync, local, turn);
-            }
+        if !waits
+            && resync.update_mut().recorded()
+            && !resync.update().is_awaiting()
+            && !leaves
+            && !primary.owed().is_paused()
+        {
+            primary.begin_update(record, resync, local, turn);
         }
     }
 
