@@ -130,6 +130,8 @@ pub(crate) struct Shard<D: Driver> {
     /// Groups whose connection waits for a buffer.
     starving: Vec<usize>,
     asks: Receiver<Ask>,
+    /// What was taken from there, and is done once the batch is dispatched.
+    asked: Vec<Ask>,
     leaving: Vec<Option<Leaving>>,
     wanted: Vec<Wanted>,
     /// Listeners that rest, and until when.
@@ -188,6 +190,7 @@ impl<D: Driver> Shard<D> {
             pools,
             starving: Vec::new(),
             asks,
+            asked: Vec::new(),
             leaving: Vec::new(),
             wanted: Vec::new(),
             resting: Vec::new(),
@@ -380,7 +383,7 @@ impl<D: Driver> Shard<D> {
         let (kind, index, detail) = unpack(completion.token);
         let now = self.clock.now();
         match (kind, completion.outcome) {
-            (Kind::Woken, _) => panic!("what was asked is done behind the rest"),
+            (Kind::Woken, _) => self.take_asked(),
             (Kind::AcceptClient | Kind::AcceptPeer, Outcome::Accept(result)) => {
                 self.accepted(kind, index, result, now)
             }

@@ -2,10 +2,9 @@
 //! One turn after the other: what begins a shard, what each turn does, and what it waits for between two. A thread runs them ([`Shard::run`]),
 //! or a simulator does.
 
-use super::ask::Ask;
 use super::requests::Origin;
 use super::stop::Stop;
-use super::token::{Kind, token, unpack};
+use super::token::{Kind, token};
 use super::{Shard, isolate};
 use anyhow::{Context, Result};
 use helio_driver::{Completion, Driver, Op};
@@ -104,25 +103,25 @@ impl<D: Driver> Shard<D> {
     /// and the driver tells both, it is not in the way of that command.
     pub(crate) fn go_on(&mut self, completions: impl Iterator<Item = Completion>) {
         self.follow_calendar();
-        let mut asked = Vec::new();
-        for completion in completions {
-            match unpack(completion.token) {
-                (Kind::Woken, ..) => asked = self.take_asked(),
-                _ => self.dispatch(completion),
-            }
+        completions.for_each(|completion| self.dispatch(completion));
+        if !self.asked.is_empty() {
+            self.do_asked();
         }
-        if !asked.is_empty() {
-            self.stir_clients_groups();
-        }
-        let now = self.clock.now();
-        asked.into_iter().for_each(|ask| self.asked(ask, now));
     }
 
     /// What the control plane asked until now; the next thing wakes this thread again.
-    fn take_asked(&mut self) -> Vec<Ask> {
+    pub(super) fn take_asked(&mut self) {
         self.driver.submit(token(Kind::Woken, 0, 0), Op::Wait);
         let most = if planted(Plant::AskLost) { 1 } else { usize::MAX };
-        self.asks.try_iter().take(most).collect()
+        self.asked.extend(self.asks.try_iter().take(most));
+    }
+
+    fn do_asked(&mut self) {
+        self.stir_clients_groups();
+        let now = self.clock.now();
+        for ask in std::mem::take(&mut self.asked) {
+            self.asked(ask, now);
+        }
     }
 
     /// Tells every group if the calendar was set.

@@ -92,10 +92,11 @@ impl Follower {
     /// While a cut of this node alone `waits`, nothing more is issued; but what was received before a stream is, which goes on only
     /// behind that.
     pub(crate) fn hold_line(&mut self, waits: bool) {
-        let settled = self.stream.map(|stream| stream.before.next());
-        let next = self.cursors.offered().next();
-        let at = self.snapshots.stops_at.unwrap_or(next);
-        self.snapshots.stops_at = waits.then(|| settled.map_or(at, |settled| settled.max(at)));
+        self.snapshots.stops_at = waits.then(|| {
+            let next = self.cursors.offered().next();
+            let at = self.snapshots.stops_at.unwrap_or(next);
+            self.stream.map_or(at, |stream| at.max(stream.before.next()))
+        });
     }
 
     /// Everything before the item at which nothing more is issued is applied, and only that.
