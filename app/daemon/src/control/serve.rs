@@ -102,7 +102,7 @@ pub async fn serve<L: Listener>(
         if let Ok(place) = Arc::clone(&places).try_acquire_owned() {
             tokio::spawn(converse(greeting, app.clone(), limits, place, stop.clone()));
         } else if let Ok(place) = Arc::clone(&refusals).try_acquire_owned() {
-            log.refused(None, &format!("{} are open", limits.connections));
+            log.refused(None, &format!("{} connections are already open", limits.connections));
             let app = full(limits.connections);
             let told = converse(greeting, app, limits, place, stop.clone());
             tokio::spawn(timeout(REFUSAL_WITHIN, told));

@@ -7,6 +7,7 @@ use crate::refusal::{Refusal, until_complete};
 use crate::role::resolve::Stake;
 use crate::role::{busy, recording};
 use crate::show::view::View;
+use crate::show::whole::NotWhole;
 use alloc::format;
 use helio_units::{Extent, VolumeIndex};
 
@@ -38,9 +39,9 @@ impl View<'_> {
                 until_complete(&config.group),
             ));
         }
-        // Its record waits for a generation, which a reversal takes the place of.
+        // It is recorded only while writes may be acknowledged without the peer, and a reversal ends that.
         if self.copies.restore_begins() {
-            return Err(busy());
+            return Err(NotWhole::RestoreBegins.refusal(VolumeIndex(0), config));
         }
         self.resync.seed().refuse_update(self.record.superblock(), config)?;
         if self.peer.session().peer().is_none() || self.resync.update().is_awaiting() {

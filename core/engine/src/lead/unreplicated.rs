@@ -57,8 +57,9 @@ impl Primary {
         self.consider_all(local, permit, turn);
     }
 
-    /// Asks for the record that fits how answers are given now. A restore is recorded while writes may be acknowledged alone: that the peer
-    /// has everything is recorded behind it, also where a resync made the copies equal meanwhile.
+    /// Asks for the record that fits how answers are given now. A restore is recorded only while the record says that writes may be
+    /// acknowledged without the peer. So while one begins, this primary does not record that the peer has everything, even if a resync
+    /// has made the copies equal.
     pub(crate) fn record_company(
         &mut self,
         restore_begins: bool,

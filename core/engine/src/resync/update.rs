@@ -8,6 +8,7 @@ use crate::event::{CommandId, HookQuestion};
 ///
 /// ```text
 ///   Nothing ──asked──> Marks ──a record is wanted──> Both ──told──> Record ──recorded──> Nothing
+///   Nothing ──a record is wanted──> Record ──asked──> Both ──recorded──> Marks ──told──> Nothing
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Awaited {

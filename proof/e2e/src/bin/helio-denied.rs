@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `helio-denied CALL PROGRAM ARGUMENT…`: runs a program that may not make one system call, as in a container whose profile lacks it. The
-//! call fails with EPERM.
+//! `helio-denied CALL PROGRAM ARGUMENT…` runs a program to which the kernel denies one system call, as the seccomp profile of a container
+//! may: the call fails with EPERM.
 #![allow(unsafe_code)]
 
 use std::io;

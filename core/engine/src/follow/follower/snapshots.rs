@@ -89,8 +89,8 @@ impl Follower {
         self.failed().is_none().then_some((*at, *act, is_due))
     }
 
-    /// While a cut of this node alone `waits`, nothing more is issued; but what was received before a stream is, which goes on only
-    /// behind that.
+    /// While a cut of this node alone `waits`, nothing more is issued, except what was received before the stream began: the stream
+    /// goes on only once that is applied.
     pub(crate) fn hold_line(&mut self, waits: bool) {
         self.snapshots.stops_at = waits.then(|| {
             let next = self.cursors.offered().next();

@@ -36,6 +36,17 @@ impl Desk {
         assert!(self.engine.view().is_primary());
     }
 
+    /// A secondary that cuts a copy alone, once item 21 is applied.
+    fn cutting_alone() -> Self {
+        let mut desk = Self::following(holding(1));
+        desk.zero(21, 1);
+        desk.pool(PoolOutcome::Done);
+        desk.preserve();
+        desk.command(Command::SnapshotHere(SnapshotAct::Create(name("here"))));
+        desk.comes();
+        desk
+    }
+
     /// There is room for a cut, and the copy is listed as coming.
     pub(super) fn comes(&mut self) {
         assert!(matches!(self.pool(PoolOutcome::Done), PoolOp::Reserve { .. }));
@@ -264,12 +275,7 @@ fn what_was_to_be_replaced_when_the_process_ended_is_no_copy_any_more() {
 #[test]
 fn a_secondary_cuts_alone_where_all_that_was_issued_is_applied_and_nothing_behind_is_issued_before()
 {
-    let mut desk = Desk::following(holding(1));
-    desk.zero(21, 1);
-    desk.pool(PoolOutcome::Done);
-    desk.preserve();
-    desk.command(Command::SnapshotHere(SnapshotAct::Create(name("here"))));
-    desk.comes();
+    let mut desk = Desk::cutting_alone();
     desk.zero(22, 2);
     assert_eq!(desk.ios.len(), 1, "item 22 waits until item 21 is applied");
     desk.store(StoreOutcome::Done);
@@ -285,12 +291,7 @@ fn a_secondary_cuts_alone_where_all_that_was_issued_is_applied_and_nothing_behin
 /// Its source resumes behind item 22, which waits for the cut: no item of that stream has its turn before.
 #[test]
 fn a_secondary_cuts_alone_behind_what_it_received_before_its_source_resumed() {
-    let mut desk = Desk::following(holding(1));
-    desk.zero(21, 1);
-    desk.pool(PoolOutcome::Done);
-    desk.preserve();
-    desk.command(Command::SnapshotHere(SnapshotAct::Create(name("here"))));
-    desk.comes();
+    let mut desk = Desk::cutting_alone();
     desk.zero(22, 1);
     desk.tell(Event::Disconnected { why: String::from("cut") });
     desk.tell(Event::Connected);

@@ -90,6 +90,9 @@ fn a_restore_counts_although_the_peer_has_everything_before_it_is_recorded() {
     desk.command(Command::Resync);
     assert!(desk.save().alone);
     desk.acknowledge();
+    let wish = Reversal { full: false, last_copy: false };
+    let refused = desk.engine.view().reversal_stake(wish).map_err(|refusal| refusal.code).err();
+    assert_eq!(refused, Some("not-whole"), "the record of the restore would wait for ever");
     assert_eq!(desk.store(StoreOutcome::Done), StoreOp::Flush);
     assert_eq!(desk.save().rollback, Some(CopyNumber(2)));
 }
