@@ -3,9 +3,9 @@
 //! acknowledged write.
 
 use super::secondary::gave_up;
-use super::{History, Image, Oracle};
+use super::{History, Image, Key, Oracle};
 use crate::promise::{Promise, Violation, hold};
-use helio_format::lineage::ANCESTORS_MAX;
+use helio_format::lineage::{ANCESTORS_MAX, Lineage};
 use helio_twin::{BLOCK, Cluster, Place, Side};
 use helio_units::{Extent, VolumeIndex};
 
@@ -39,26 +39,20 @@ impl Oracle {
         let Some(stake) = engine.and_then(|engine| engine.view().stake(true).ok()) else {
             return Ok(());
         };
-        // What the peer held when it was promoted, if it was.
-        let lineage = cluster.node(side.other()).superblock().map(|record| record.lineage);
-        let parted = lineage.as_ref().is_some_and(|lineage| {
-            let ancestors = lineage.ancestors();
-            let is_own = |generation| self.history_of(generation) == own.generation;
-            ancestors.len() == ANCESTORS_MAX
-                && !is_own(lineage.generation)
-                && !ancestors.iter().any(|ancestor| is_own(ancestor.generation))
-        });
+        // What the peer held when it was promoted first behind what both lines name, if it was.
+        let line = |side| {
+            let record = cluster.node(side).superblock();
+            record.map(|record| self.line_of(&record.lineage)).unwrap_or_default()
+        };
+        let (mine, peers) = (line(side), line(side.other()));
+        let is_common = |at: &Key| *at == own.generation || mine.contains(at);
         // After so many promotions nothing tells any more from what the first one began.
-        if parted {
+        if peers.len() > ANCESTORS_MAX && !peers.iter().any(is_common) {
             return Ok(());
         }
-        let heirs = lineage.as_ref().map(|lineage| {
-            let ancestors = lineage.ancestors().iter().map(|ancestor| ancestor.generation);
-            let line = core::iter::once(lineage.generation).chain(ancestors);
-            let since = line.map(|g| self.history_of(g)).take_while(|at| *at != own.generation);
-            since.last().and_then(|first| self.histories.get(&first))
-        });
-        let theirs = heirs.flatten().map_or(&self.images[side.other().index()], |heir| &heir.base);
+        let first = peers.into_iter().take_while(|at| !is_common(at)).last();
+        let heir = first.and_then(|first| self.histories.get(&first));
+        let theirs = heir.map_or(&self.images[side.other().index()], |heir| &heir.base);
         for (volume, regions) in (0u16..).map(VolumeIndex).zip(&self.differing) {
             let differing = regions.iter().enumerate().filter(|(_, n)| **n > 0);
             let blocks = differing.flat_map(|(region, _)| {
@@ -84,6 +78,13 @@ impl Oracle {
             }
         }
         Ok(())
+    }
+
+    /// The histories that a lineage names, the latest one first.
+    fn line_of(&self, lineage: &Lineage) -> Vec<Key> {
+        let ancestors = lineage.ancestors().iter().map(|ancestor| ancestor.generation);
+        let line = core::iter::once(lineage.generation).chain(ancestors);
+        line.map(|generation| self.history_of(generation)).collect()
     }
 
     /// Whether an answered write of a node is in its own image, and not in the other one.
