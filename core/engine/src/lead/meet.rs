@@ -13,6 +13,7 @@ use helio_format::lineage::Lineage;
 use helio_format::message::Hello;
 use helio_plant::{Plant, planted};
 use helio_recovery::Facts;
+use helio_units::Sequence;
 
 impl Primary {
     /// Nothing is known of the peer's copy: everything is marked, durably, and then copied.
@@ -72,7 +73,14 @@ impl Primary {
         let known = same_process || peer.lineage.generation == ours.generation;
         let followed = !(peer.wrote || peer.alone);
         let durable = self.target.cursors().durable();
-        let holds_less = followed && known && peer.clean && peer.head.max(peer.received) < durable;
+        // Where a cut was shipped, `durable` is the last item in it, and its marker is behind that: what a process received is
+        // compared with what was said to be durable, both of them positions of the line. One that follows nobody tells none.
+        let heard_less =
+            peer.received > Sequence::ZERO && peer.received < self.target.told_durable();
+        let holds_less = followed
+            && known
+            && peer.clean
+            && (peer.head.max(peer.received) < durable || heard_less);
         // It recorded the generation of an item before it reported that item as durable, and is now in an earlier one, perhaps as
         // its former primary. Which process says so does not matter: an earlier one may come back, with its machine. A peer whose
         // own writes an operator discarded goes back to what its newest hello of this node names: it is on no line.

@@ -42,6 +42,8 @@ struct Desk {
     now: Moment,
     pools: Vec<PoolOp>,
     ios: Vec<(IoId, StoreOp)>,
+    /// Looks at bytes that a layer read.
+    looks: Vec<IoId>,
     saves: Vec<Superblock>,
     said: Vec<Message>,
     refused: Vec<&'static str>,
@@ -187,6 +189,7 @@ impl Desk {
             now: Moment::ZERO,
             pools: Vec::new(),
             ios: Vec::new(),
+            looks: Vec::new(),
             saves: Vec::new(),
             said: Vec::new(),
             refused: Vec::new(),
@@ -211,6 +214,7 @@ impl Desk {
             match effect {
                 Effect::Pool(op) => self.pools.push(op),
                 Effect::Store { io, op, .. } => self.ios.push((io, op)),
+                Effect::Look { io, .. } => self.looks.push(io),
                 Effect::Keep(keep) => keeps.push(keep),
                 Effect::Record(_) => records += 1,
                 Effect::SaveSuperblock(record) => self.saves.push(record),

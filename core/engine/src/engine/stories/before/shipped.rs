@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::resync::digest::digests_of;
+use helio_format::message::{Ack, Ranges};
 
 const V: VolumeIndex = VolumeIndex(0);
 /// A region, as large as a chunk.
@@ -23,6 +24,25 @@ impl Desk {
         assert_eq!(desk.store(StoreOutcome::Done), StoreOp::Flush);
         desk.listed(CopyStage::Held);
         desk
+    }
+
+    fn last_start(&self) -> Start {
+        let start = |m: &Message| if let Message::Start(start) = m { Some(*start) } else { None };
+        self.said.iter().rev().find_map(start).expect("a stream began")
+    }
+
+    /// What was read is compared with what the peer told, and equal.
+    fn look_all(&mut self) {
+        for io in core::mem::take(&mut self.looks) {
+            self.tell(Event::StoreDone { io, outcome: StoreOutcome::Differing(Vec::new()) });
+        }
+    }
+
+    /// The peer has everything up to there durable.
+    fn confirm(&mut self, at: Sequence) {
+        let (stream, ranges) = (self.last_start().stream, Ranges::default());
+        let ack = Ack { stream, received: at, completed: at, durable: at, ranges };
+        self.tell(Event::Message(Message::Ack(ack)));
     }
 
     /// The peer holds other bytes than this node in all that it was asked about.
@@ -108,4 +128,37 @@ fn a_cut_that_is_over_for_want_of_room_while_it_is_read_says_so() {
     let why = desk.logged.iter().find(told).expect("the cut is given up");
     assert!(why.contains("no space for its before-images"), "{why}");
     assert_eq!(desk.engine.view().fault(), None);
+}
+
+/// The last item of a cut is before those that shipped it: what a peer received is none of the two.
+#[test]
+fn a_peer_behind_the_marker_of_a_cut_that_it_reported_as_durable_is_compared_whole() {
+    for (received, label) in [(0, "update-marks"), (1, "target-rolled-back")] {
+        let mut desk = Desk::shipping();
+        let cut = Sequence(desk.last_start().from.0 - 1);
+        desk.tell_digests();
+        desk.read_all();
+        let others = desk.looks.split_off(1);
+        desk.look_all();
+        // What is written meanwhile is in the next cut.
+        desk.overwrite_preserved(0);
+        desk.looks = others;
+        desk.look_all();
+        let head = |desk: &Desk| desk.engine.view().status(desk.now).cursors.head;
+        desk.confirm(head(&desk));
+        let marker = head(&desk);
+        desk.confirm(marker);
+        assert_eq!(desk.engine.view().status(desk.now).cursors.peer_durable, cut);
+        desk.tell(Event::Disconnected { why: String::from("cut") });
+        let at = Sequence(marker.0 - received);
+        let lineage = desk.engine.record.superblock().lineage;
+        let (head, durable) = (if received == 0 { cut } else { at }, at);
+        let back =
+            Hello { role: Role::Secondary, wrote: false, alone: false, lineage, ..paris(false) };
+        let back = Hello { metadata: 9, head, received: at, durable, ..back };
+        desk.tell(Event::Connected);
+        desk.tell(Event::Message(Message::Hello(back)));
+        let row = desk.engine.view().last_decision().map(|met| met.label.clone());
+        assert_eq!(row.as_deref(), Some(label), "{received} behind it");
+    }
 }
