@@ -6,7 +6,7 @@ use crate::happening::Happening;
 use crate::host::{Due, Host, Io};
 use crate::node::Node;
 use core::fmt::Debug;
-use helio_engine::{Answer, Event, Leg, PoolOp, PoolOutcome, StoreOutcome};
+use helio_engine::{Answer, Event, PoolOp, PoolOutcome, StoreOutcome};
 use helio_format::message::Message;
 use helio_ledger::{Change, Kept};
 use helio_stack::LayerRecord;
@@ -85,7 +85,7 @@ pub trait Content: Debug + Sized {
     fn store(host: &mut Host<Self>, side: Side, asked: &Io, at: Moment) -> Moment;
 
     /// Until when an operation does not end that was to end now, where that disk is silent.
-    fn silent(_: &mut Host<Self>, _: Side, _: Leg) -> Option<Moment> {
+    fn silent(_: &mut Host<Self>, _: Side, _: &Io) -> Option<Moment> {
         None
     }
 

@@ -73,6 +73,8 @@ struct UnderWay {
     work: Work,
     fault: Option<StoreFault>,
     tag: bool,
+    /// It fails as the same operation does on the first member.
+    alike: bool,
 }
 
 /// How an operation ended.
@@ -245,6 +247,11 @@ impl Disk {
         self.fails = fault;
     }
 
+    /// Whether an operation under way fails as the same one does on the first member.
+    pub(crate) fn fails_alike(&self, io: IoId) -> bool {
+        self.under_way.get(&io).is_some_and(|under_way| under_way.alike)
+    }
+
     /// Whether it waits for such a flush.
     pub(crate) const fn awaits_overlap(&self) -> bool {
         self.failing_overlap.is_some()
@@ -397,6 +404,7 @@ impl Disk {
         let failing = self.failing.iter().position(|(kind, _)| strikes(*kind));
         let failing = failing.filter(|_| self.fails.is_none());
         let fault = self.fails.take();
+        let alike = fault.is_some();
         let fault = fault.or_else(|| Some(self.failing.swap_remove(failing?).1));
         let fault = fault.or((!fits).then_some(StoreFault::NoSpace));
         let beside = |other: &UnderWay| {
@@ -412,7 +420,7 @@ impl Disk {
         if flushes && fault.is_some() && self.dice.chance(1, 2) {
             self.drop_undurable(volume, |_| true, &mut Vec::new());
         }
-        let before = self.under_way.insert(io, UnderWay { volume, work, fault, tag });
+        let before = self.under_way.insert(io, UnderWay { volume, work, fault, tag, alike });
         assert!(before.is_none(), "store operation {} began twice", io.0);
         let jitter = self.dice.below(base.as_nanos() as u64 + 1);
         now + (base + Duration::from_nanos(jitter)) * self.slowness
@@ -420,7 +428,7 @@ impl Disk {
 
     /// Ends an operation that was begun.
     pub(crate) fn end(&mut self, io: IoId, changes: &mut Vec<Change>) -> Ended {
-        let Some(UnderWay { volume, work, fault, tag }) = self.under_way.remove(&io) else {
+        let Some(UnderWay { volume, work, fault, tag, .. }) = self.under_way.remove(&io) else {
             panic!("store operation {} ends and never began", io.0)
         };
         // A disk that is full for a change did not fail. One that is so for a read or a flush did.

@@ -153,7 +153,7 @@ impl<C: Content> Host<C> {
         match what {
             NodeDue::Event(event) => C::event(self, side, *event),
             NodeDue::Stored(asked) => {
-                if let Some(at) = C::silent(self, side, asked.leg) {
+                if let Some(at) = C::silent(self, side, &asked) {
                     return self.push_node(at, side, NodeDue::Stored(asked));
                 }
                 let io = asked.io;

@@ -172,7 +172,9 @@ impl Content for Stamps {
             let disk = &mut node.mirrors[usize::from(leg.member.0) - 1];
             let alike = node.process.first.filter(|(of, first, _)| (*of, *first) == (volume, op));
             disk.fail(alike.map(|(.., fault)| fault));
-            return disk.begin(at, io, volume, op, stamps, leading);
+            let ends = disk.begin(at, io, volume, op, stamps, leading);
+            // Told behind the first member's failure, it would let that one fail alone until then.
+            return if alike.is_some() { at } else { ends };
         }
         if !node.disk.fits(op) {
             let words = format!("{op:?} of volume {}", volume.0);
@@ -194,8 +196,12 @@ impl Content for Stamps {
         ends
     }
 
-    fn silent(host: &mut Cluster, side: Side, leg: Leg) -> Option<Moment> {
-        let until = host.node_mut(side).disk_of(leg).silent_until(leg.volume);
+    fn silent(host: &mut Cluster, side: Side, asked: &Io) -> Option<Moment> {
+        let disk = host.node_mut(side).disk_of(asked.leg);
+        if disk.fails_alike(asked.io) {
+            return None;
+        }
+        let until = disk.silent_until(asked.leg.volume);
         let beyond = |dice: &mut Dice| dice.below(SILENCE_BREAKS.as_nanos() as u64);
         (host.now < until).then(|| until + Duration::from_nanos(beyond(&mut host.content.dice)))
     }

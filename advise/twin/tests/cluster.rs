@@ -4,9 +4,10 @@
 use core::time::Duration;
 use helio_engine::{Command, CommandId, Config, Duty, Leg, Operation, SetOp};
 use helio_netmodel::{Dice, Profile};
-use helio_stack::Layer;
+use helio_stack::{Layer, StoreFault};
 use helio_twin::{
     BLOCK, Breakage, Cluster, Happening, MetadataFault, Node, Replied, Restore, Side, Stamp,
+    StoreVerb,
 };
 use helio_units::{
     Bytes, Extent, MemberIndex, Mode, Moment, Payload, Rate, RequestId, State, VolumeIndex,
@@ -184,6 +185,21 @@ fn what_a_removed_member_lacks_is_found_recorded_on_a_machine_that_goes_back_wit
     cluster.resume(Side::Paris, &suspended);
     let node = cluster.node(Side::Paris);
     assert_eq!((node.strays(leg).count(), node.forgot(leg)), (16, None));
+}
+
+#[test]
+fn what_a_first_member_fails_no_other_one_fails_later() {
+    let mirrored = |node: &mut Node| node.mirrors = vec![node.disk.clone()];
+    let mut cluster = pair_of(Mode::Async, small, mirrored);
+    pass(&mut cluster, Duration::from_secs(30));
+    let later = cluster.now() + Duration::from_secs(1);
+    let node = cluster.node_mut(Side::Paris);
+    node.mirrors[0].silence(V, later);
+    node.disk.fail_next(StoreVerb::PlainWrite, StoreFault::Io);
+    write_at(&mut cluster, 1, 0);
+    pass_until(|cluster| cluster.node(Side::Paris).disk.under_way() == 1, &mut cluster);
+    assert!(cluster.now() < later, "the other disk is silent");
+    assert_eq!(cluster.node(Side::Paris).mirrors[0].under_way(), 0, "it has failed there");
 }
 
 /// The second member of the volume.

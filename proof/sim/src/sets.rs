@@ -16,7 +16,7 @@ use core::time::Duration;
 use helio_engine::{Command, Leg, SetOp};
 use helio_stack::{Duty, SetStatus};
 use helio_twin::{Cluster, Disk, Happening, Node, Side, StoreVerb};
-use helio_units::{Bytes, Generation, Moment, VolumeIndex};
+use helio_units::{Bytes, Generation, MemberIndex, Moment, VolumeIndex};
 use std::collections::BTreeMap;
 
 /// What the coverage report calls what happens to sets.
@@ -259,6 +259,8 @@ impl Watch {
         }
         for leg in node.legs() {
             let Some(set) = status(node, leg.volume) else { continue };
+            let first = Leg { member: MemberIndex(0), ..leg };
+            assert_eq!(duty(&set, first), Some(Duty::Full), "{side}: {first:?} failed alone");
             if set.unmerged == Bytes::ZERO && duty(&set, leg) == Some(Duty::Full) {
                 let stray = node.strays(leg).next();
                 hold(stray.is_none(), Promise::MembersAlike, || {
