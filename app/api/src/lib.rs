@@ -55,8 +55,8 @@ pub use snapshot::{
     SnapshotRestoreRequest,
 };
 pub use status::{
-    FailedGroup, GroupStatus, Io, LeaseStatus, ModeStatus, SafeCopyStatus, SeedingStatus, Status,
-    VerdictStatus, VolumeStatus,
+    FailedGroup, GroupStatus, Io, LeaseStatus, ModeStatus, SafeCopyStatus, SeedingStatus, Service,
+    Status, VerdictStatus, VolumeStatus,
 };
 pub use trace::{TraceRequest, TraceStatus};
 pub use verify::{Verified, VerifyRequest, VerifyRun, VerifyStatus};

@@ -251,6 +251,42 @@ impl fmt::Display for Io {
     }
 }
 
+/// Where operations on a member are performed.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Service {
+    /// By the thread that serves the group, or through its ring.
+    #[default]
+    Here,
+    /// On threads: its file system may keep whoever asks it waiting.
+    Aside,
+    /// On threads until the next start: a call took longer than 50 ms.
+    Slow,
+}
+
+impl fmt::Display for Service {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Here => "here",
+            Self::Aside => "aside",
+            Self::Slow => "slow",
+        })
+    }
+}
+
 /// One volume of a group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct VolumeStatus {
@@ -282,6 +318,9 @@ pub struct VolumeStatus {
     pub copy_waits: Option<CopyWait>,
     /// How the member is read and written.
     pub io: Io,
+    /// Where operations on the member are performed; of several, the last of these words that is true of one.
+    #[serde(default)]
+    pub service: Service,
     /// Whether the member is a sparse file, which costs allocation on first writes.
     pub sparse: bool,
     /// Bytes in regions that may differ from the peer's copy.

@@ -20,8 +20,18 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 pub(crate) fn run(at: &At, wish: Check) -> Result<ExitCode> {
     let running = served(at, &wish);
     let Check { node, config, json } = wish;
-    let found = check(&Wish { node, config, state: at.state.clone(), running });
-    print(&if json { in_json(&found)? } else { found.iter().map(in_words).collect() })?;
+    let (mut found, mut printed) = (Vec::new(), Ok(()));
+    let wish = Wish { node, config, state: at.state.clone(), running };
+    check(&wish, &mut |finding| {
+        if !json && printed.is_ok() {
+            printed = print(&in_words(&finding));
+        }
+        found.push(finding);
+    });
+    printed?;
+    if json {
+        print(&in_json(&found)?)?;
+    }
     let fails = found.iter().any(|finding| finding.verdict == Verdict::Fail);
     Ok(if fails { ExitCode::from(REFUSED) } else { ExitCode::SUCCESS })
 }

@@ -6,7 +6,7 @@ mod set;
 
 use crate::verify;
 pub(crate) use glance::{Colour, check_code, title, topology, words};
-use helio_api::{BufferStatus, GroupStatus, Status, TimesStatus, VolumeStatus, WrongKey};
+use helio_api::{BufferStatus, GroupStatus, Service, Status, TimesStatus, VolumeStatus, WrongKey};
 use helio_units::{Bytes, MemberState, WallTime};
 use std::fmt::Write;
 use std::time::Duration;
@@ -118,8 +118,13 @@ fn volume(out: &mut String, v: &VolumeStatus, mirrored: bool, now: WallTime) {
     } else {
         [String::new(), String::new()]
     };
+    let service = match v.service {
+        Service::Here => "",
+        Service::Aside => ", on threads",
+        Service::Slow => ", slow, on threads",
+    };
     let text = format!(
-        "{}: {}, {member} ({}{sparse}{state}){dirty}, {} NBD connections{verified}",
+        "{}: {}, {member} ({}{sparse}{service}{state}){dirty}, {} NBD connections{verified}",
         v.name, v.size_bytes, v.io, v.clients
     );
     line(out, "volume", &text);

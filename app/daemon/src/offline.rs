@@ -33,7 +33,7 @@ impl OnDisk {
     /// # Errors
     /// It cannot be opened.
     pub fn open(path: &Path) -> std::io::Result<Self> {
-        Self::of(Linux.open(path, OFlags::RDONLY, Mode::empty())?)
+        Self::of(Linux::default().open(path, OFlags::RDONLY, Mode::empty())?)
     }
 }
 

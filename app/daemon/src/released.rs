@@ -191,7 +191,7 @@ fn folder_of(path: &Path) -> &Path {
 
 fn free_name(host: &Host, folder: &Path, group: &str) -> PathBuf {
     let named = |n: u32| folder.join(format!("{group}.meta.released-{n}"));
-    (1..).map(named).find(|path| !host.exists(path)).unwrap_or_else(|| named(0))
+    (1..).map(named).find(|path| host.facts(path, true).is_err()).unwrap_or_else(|| named(0))
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ impl SimFile {
     }
 
     fn lock(&self) -> Result<MutexGuard<'_, Inner>, Errno> {
-        let inner = self.world.lock();
+        let inner = self.world.lock_to_block();
         if inner.is_alive(self.process) && inner.is_up(self.machine) {
             Ok(inner)
         } else {

@@ -294,7 +294,7 @@ impl SimDaemon {
                 let mut completions = Vec::new();
                 let waited = stepped.driver().wait(Some(Duration::ZERO), &mut completions);
                 waited.map_err(|error| error.to_string())?;
-                match stepped.turn(&mut completions) {
+                match self.process.on_shard(|| stepped.turn(&mut completions)) {
                     Next::Waits(timeout) => {
                         self.due = timeout.map_or(Moment::NEVER, |timeout| now + timeout);
                     }

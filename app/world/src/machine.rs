@@ -153,6 +153,12 @@ impl SimMachine {
         act(self.world.lock().host(self.id))
     }
 
+    /// The same as `alive`, for calls that may block.
+    fn blocks(&self) -> Result<MutexGuard<'_, Inner>, Errno> {
+        drop(self.world.lock_to_block());
+        self.alive()
+    }
+
     /// For calls of a process: one that ended, or a machine without power, does nothing.
     fn alive(&self) -> Result<MutexGuard<'_, Inner>, Errno> {
         let inner = self.world.lock();
@@ -337,6 +343,11 @@ impl Process {
         SimKernel::new(self.host.world.clone(), self.host.clone())
     }
 
+    /// Does what the thread of its shard does.
+    pub(crate) fn on_shard<T>(&self, turn: impl FnOnce() -> T) -> T {
+        self.host.world.on_shard(turn)
+    }
+
     /// A driver of the process.
     #[must_use]
     pub fn driver(&self) -> SimDriver {
@@ -392,7 +403,7 @@ impl Machine for SimMachine {
     }
 
     fn open(&self, path: &Path, flags: OFlags, mode: Mode) -> Result<File, Errno> {
-        let mut inner = self.alive()?;
+        let mut inner = self.blocks()?;
         let now = inner.now;
         let (files, sockets) = inner.held(self.process);
         let host = inner.host(self.id);
@@ -405,17 +416,17 @@ impl Machine for SimMachine {
         drop(inner);
         let access = Access::of(flags);
         let body = SimFile::new(self.world.clone(), id, (machine, process), inode, access);
-        Ok(File::of(Arc::new(body), !access.direct))
+        Ok(File::of(body, !access.direct))
     }
 
     fn facts(&self, path: &Path, _follow: bool) -> Result<Facts, Errno> {
-        let mut inner = self.alive()?;
+        let mut inner = self.blocks()?;
         let host = inner.host(self.id);
         host.facts(host.disk.find(path)?)
     }
 
     fn room(&self, path: &Path) -> Result<Room, Errno> {
-        let mut inner = self.alive()?;
+        let mut inner = self.blocks()?;
         let disk = &inner.host(self.id).disk;
         disk.find(path)?;
         Ok(disk.room())
@@ -427,7 +438,7 @@ impl Machine for SimMachine {
     }
 
     fn list(&self, folder: &Path) -> io::Result<Vec<OsString>> {
-        let mut inner = self.alive()?;
+        let mut inner = self.blocks()?;
         let host = inner.host(self.id);
         let mut names = host.disk.list(folder)?;
         // A file system returns them in an order of its own.
@@ -439,21 +450,21 @@ impl Machine for SimMachine {
     }
 
     fn make_folder(&self, path: &Path, mode: Mode) -> Result<(), Errno> {
-        let mut inner = self.alive()?;
+        let mut inner = self.blocks()?;
         let now = inner.now;
         inner.host(self.id).disk.make_folder(path, mode, now)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<(), Errno> {
-        self.alive()?.host(self.id).disk.rename(from, to)
+        self.blocks()?.host(self.id).disk.rename(from, to)
     }
 
     fn remove(&self, path: &Path) -> Result<(), Errno> {
-        self.alive()?.host(self.id).disk.remove(path, false)
+        self.blocks()?.host(self.id).disk.remove(path, false)
     }
 
     fn remove_folder(&self, path: &Path) -> Result<(), Errno> {
-        self.alive()?.host(self.id).disk.remove(path, true)
+        self.blocks()?.host(self.id).disk.remove(path, true)
     }
 
     fn remove_tree(&self, folder: &Path) -> io::Result<()> {
@@ -468,7 +479,7 @@ impl Machine for SimMachine {
     }
 
     fn real_path(&self, path: &Path) -> io::Result<PathBuf> {
-        Ok(self.alive()?.host(self.id).disk.real_path(path)?)
+        Ok(self.blocks()?.host(self.id).disk.real_path(path)?)
     }
 
     fn stream_for(&self, _address: &Address) -> io::Result<Socket> {

@@ -83,6 +83,8 @@ pub(crate) struct Inner {
     pub(crate) net: Net,
     pub(crate) drivers: Drivers,
     pub(crate) kernels: Kernels,
+    /// A shard's thread runs, and none that may block.
+    on_shard: bool,
 }
 
 /// A handle whose last clone was dropped.
@@ -136,6 +138,7 @@ impl World {
                 net: Net::new(root.split("net")),
                 drivers: Drivers::default(),
                 kernels: Kernels::default(),
+                on_shard: false,
                 root,
             };
             Shared {
@@ -152,6 +155,21 @@ impl World {
     pub fn untold(self) -> Self {
         self.lock().story = Story::untold();
         self
+    }
+
+    /// What is done in there is done by the thread of a shard: a call that may block is a mistake of ours, and panics.
+    pub(crate) fn on_shard<T>(&self, turn: impl FnOnce() -> T) -> T {
+        self.lock().on_shard = true;
+        let done = turn();
+        self.lock().on_shard = false;
+        done
+    }
+
+    /// The same as `lock`, for a call that may block.
+    pub(crate) fn lock_to_block(&self) -> MutexGuard<'_, Inner> {
+        let inner = self.lock();
+        assert!(!inner.on_shard, "a call that may block, on the thread of a shard");
+        inner
     }
 
     /// The world, with every handle closed that was dropped until now. A thread that panicked in it leaves it as it is.

@@ -6,7 +6,7 @@ use crate::identity::MemberIdentity;
 use crate::nameplate::{self, Claim};
 use crate::open::Held;
 use crate::prepare::Space;
-use helio_driver::{Buffer, Errno, File, Op, Piece, Shared};
+use helio_driver::{Buffer, Errno, File, Op, Piece, Service, Shared};
 use helio_units::{Bytes, Extent};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -84,6 +84,12 @@ impl Member {
     #[must_use]
     pub fn stamp(&self) -> Option<&[u8]> {
         self.stamp.as_deref()
+    }
+
+    /// Where operations on it are performed.
+    #[must_use]
+    pub fn service(&self) -> Service {
+        self.file.service()
     }
 
     /// Whether it is a file on a file system that keeps a stamp with it.

@@ -407,6 +407,7 @@ fn refused(step: &'static str, errno: Errno) -> Refusal {
     match errno {
         Errno::ROFS | Errno::PERM => Refusal::ReadOnly,
         Errno::ACCESS => Refusal::Denied,
+        Errno::TIMEDOUT => Refusal::NoAnswer { step },
         errno => Refusal::Kernel { step, errno },
     }
 }

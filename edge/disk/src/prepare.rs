@@ -42,6 +42,10 @@ pub(crate) fn make_room(file: &File, size: Bytes, sparse: bool) -> Result<Space,
 /// failed are not what the disk holds. Returns the error of the flush; nothing may refuse the file any more, since the kernel reports
 /// it to one caller only, and writes of the process that had the file open before may be lost.
 pub(crate) fn flush(file: &File) -> Result<Option<Errno>, Refusal> {
+    // A flush is waited for, and an error of it is one of the disk.
+    if file.body().room() == Err(Errno::TIMEDOUT) {
+        return Err(Refusal::NoAnswer { step: "statfs" });
+    }
     let failed = match file.body().sync_all() {
         Ok(()) => None,
         // Nothing failed: its file system has no flushes.

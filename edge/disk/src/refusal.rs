@@ -125,6 +125,12 @@ pub enum Refusal {
         /// The volume's size.
         size: Bytes,
     },
+    /// Its file system, most likely on another host, does not answer.
+    #[error("{step}: its file system does not answer")]
+    NoAnswer {
+        /// What was asked.
+        step: &'static str,
+    },
     /// The kernel says something else.
     #[error("{step}: {errno}")]
     Kernel {
@@ -189,6 +195,9 @@ impl Refusal {
             Self::NoDirectIo => "set `io = \"buffered\"` for it, or move it".into(),
             Self::NoSpace { .. } => {
                 "make room, or set `sparse = true` and watch the file system".into()
+            }
+            Self::NoAnswer { .. } => {
+                "check the server or the program that provides the file system; then `helio apply`, or start the daemon again".into()
             }
             Self::Kernel { .. } => "read the kernel's log: `dmesg`".into(),
         }

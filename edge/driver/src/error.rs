@@ -23,6 +23,10 @@ pub enum Operation {
     Zero,
     /// Finding out where a file holds data.
     Map,
+    /// Making room for a file.
+    Reserve,
+    /// Changing the length of a file.
+    SetLength,
     /// Taking a connection from a listener.
     Accept,
     /// Connecting.
@@ -45,6 +49,8 @@ impl fmt::Display for Operation {
             Self::Punch => "discard",
             Self::Zero => "write of zeroes",
             Self::Map => "map",
+            Self::Reserve => "reservation of space",
+            Self::SetLength => "change of the length",
             Self::Accept => "accept",
             Self::Connect => "connect",
             Self::Recv => "receive",

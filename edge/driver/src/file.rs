@@ -2,8 +2,8 @@
 //! Operations on files, each done to its end on the thread that calls.
 
 use crate::gather::{Cursor, total};
-use crate::op::{MAP_RUNS, Outcome, Run};
-use crate::{Buffer, Cause, File, OpError, Operation, Piece};
+use crate::op::{MAP_RUNS, Op, Outcome, Reserved, Run};
+use crate::{Buffer, Cause, File, FileBody, OpError, Operation, Piece};
 use helio_units::{Bytes, Extent};
 use rustix::fs::{
     FallocateFlags, SeekFrom, XattrFlags, fallocate, fdatasync, fsetxattr, fsync, seek,
@@ -32,6 +32,8 @@ pub(crate) enum Job {
     Punch { file: File, extent: Extent },
     Zero { file: File, extent: Extent },
     Map { file: File, extent: Extent },
+    Reserve { file: File, length: Bytes },
+    SetLength { file: File, length: Bytes },
 }
 
 impl Job {
@@ -65,12 +67,58 @@ impl Job {
             Self::Map { file, extent } => {
                 Outcome::Map(map(&file, extent).map_err(at(Operation::Map, extent)))
             }
+            Self::Reserve { file, length } => {
+                let reserved = reserve(file.body(), length.0).map_err(Cause::from);
+                Outcome::Reserve(reserved.map_err(|why| OpError::new(Operation::Reserve, why)))
+            }
+            Self::SetLength { file, length } => {
+                Outcome::SetLength(of(Operation::SetLength, file.body().set_length(length.0)))
+            }
         }
+    }
+
+    /// The operation, if it is on a file; gives back any other.
+    pub(crate) fn of(op: Op) -> Result<Self, Op> {
+        Ok(match op {
+            Op::Read { file, extent, buffer } => Self::Read { file, extent, buffer },
+            Op::Write { file, extent, pieces, sync } => Self::Write { file, extent, pieces, sync },
+            Op::SyncData { file } => Self::SyncData { file },
+            Op::SyncAll { file } => Self::SyncAll { file },
+            Op::SetAttribute { file, name, value } => Self::SetAttribute { file, name, value },
+            Op::Punch { file, extent } => Self::Punch { file, extent },
+            Op::Zero { file, extent } => Self::Zero { file, extent },
+            Op::Map { file, extent } => Self::Map { file, extent },
+            Op::Reserve { file, length } => Self::Reserve { file, length },
+            Op::SetLength { file, length } => Self::SetLength { file, length },
+            op => return Err(op),
+        })
+    }
+
+    /// On which file.
+    pub(crate) const fn on(&self) -> &File {
+        let (Self::Read { file, .. }
+        | Self::Write { file, .. }
+        | Self::SyncData { file }
+        | Self::SyncAll { file }
+        | Self::SetAttribute { file, .. }
+        | Self::Punch { file, .. }
+        | Self::Zero { file, .. }
+        | Self::Map { file, .. }
+        | Self::Reserve { file, .. }
+        | Self::SetLength { file, .. }) = self;
+        file
     }
 
     /// Whether it is a write of at most `most` bytes that ends in the page cache.
     pub(crate) fn is_cached_write(&self, most: u64) -> bool {
         matches!(self, Self::Write { file, extent, sync: false, .. } if file.is_cached() && extent.length <= most)
+    }
+
+    /// Does a write, and returns the file; gives back anything else.
+    pub(crate) fn write_in_place(self) -> Result<(Outcome, File), Self> {
+        let Self::Write { file, extent, pieces, sync } = self else { return Err(self) };
+        let result = write(&file, extent, &pieces, sync).map_err(at(Operation::Write, extent));
+        Ok((Outcome::Write { pieces, result }, file))
     }
 
     /// Does it if that takes no waiting: a read that the page cache can answer in full. A hop to a worker
@@ -199,6 +247,24 @@ fn allocate(file: &File, how: FallocateFlags, extent: Extent) -> Result<(), Errn
     }
     let flags = how | FallocateFlags::KEEP_SIZE;
     retry_on_intr(|| fallocate(file, flags, extent.offset, extent.length))
+}
+
+/// Where the file system cannot reserve, what is free now must do.
+fn reserve(body: &dyn FileBody, length: u64) -> Result<Reserved, Errno> {
+    let had = body.facts()?.length.0;
+    if length <= had {
+        return Ok(Reserved::Done);
+    }
+    let free = || Bytes(had + body.room().map_or(0, |room| room.free.0));
+    match body.allocate(FallocateFlags::empty(), 0, length) {
+        Err(Errno::NOSPC | Errno::DQUOT | Errno::FBIG) => {
+            body.set_length(had)?;
+            Ok(Reserved::NoRoom { free: free() })
+        }
+        Err(Errno::OPNOTSUPP) if length > free().0 => Ok(Reserved::NoRoom { free: free() }),
+        Err(Errno::OPNOTSUPP) => body.set_length(length).map(|()| Reserved::Done),
+        allocated => allocated.map(|()| Reserved::Done),
+    }
 }
 
 fn write_zeroes(file: &File, extent: Extent) -> Result<(), Cause> {

@@ -3,7 +3,8 @@
 //! something else, under an operation.
 
 use crate::body::{FileBody, SocketBody};
-use crate::linux::Descriptor;
+use crate::linux::{Descriptor, OpenFile, PATIENCE};
+use crate::service::{Service, Shown};
 use rustix::fs::{OFlags, fcntl_getfl};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrAny, SocketAddrUnix, connect};
@@ -13,32 +14,69 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// An open file or block device. Closed when the last clone is dropped.
 #[derive(Clone, Debug)]
 pub struct File {
-    body: Arc<dyn FileBody>,
+    shared: Arc<Shared<dyn FileBody>>,
     cached: bool,
+}
+
+/// What all clones of a file share.
+#[derive(Debug)]
+struct Shared<B: ?Sized> {
+    service: Shown,
+    body: B,
 }
 
 impl File {
     /// Wraps an open descriptor. Fails only where its flags cannot be read.
     pub fn new(fd: impl Into<OwnedFd>) -> io::Result<Self> {
+        Self::within(fd, PATIENCE)
+    }
+
+    /// The same; a file system that may not answer is asked for so long.
+    pub(crate) fn within(fd: impl Into<OwnedFd>, patience: Duration) -> io::Result<Self> {
         let fd = fd.into();
         let cached = !fcntl_getfl(&fd)?.contains(OFlags::DIRECT);
-        Ok(Self { body: Arc::new(Descriptor(fd)), cached })
+        let service = Service::of(&fd);
+        let (body, service) = (OpenFile::new(fd, service, patience), Shown::new(service));
+        Ok(Self { shared: Arc::new(Shared { service, body }), cached })
     }
 
     /// A file of a machine that is not the kernel's.
     #[must_use]
-    pub fn of(body: Arc<dyn FileBody>, cached: bool) -> Self {
-        Self { body, cached }
+    pub fn of(body: impl FileBody, cached: bool) -> Self {
+        let service = Shown::new(Service::Here);
+        Self { shared: Arc::new(Shared { service, body }), cached }
     }
 
     /// What the machine keeps of it.
     #[must_use]
     pub fn body(&self) -> &dyn FileBody {
-        &*self.body
+        &self.shared.body
+    }
+
+    /// Where its operations are performed.
+    #[must_use]
+    pub fn service(&self) -> Service {
+        self.shared.service.get()
+    }
+
+    /// Whether the thread that asks may hand it requests.
+    pub(crate) fn is_here(&self) -> bool {
+        self.shared.service.is_here()
+    }
+
+    /// Whether a ring may have what reads and writes it.
+    pub(crate) fn is_direct_here(&self) -> bool {
+        !self.cached && self.is_here()
+    }
+
+    /// A call of the thread that asks took too long.
+    pub(crate) fn move_aside(&self) {
+        self.shared.service.move_aside();
     }
 
     /// Reads so many bytes.
@@ -47,7 +85,7 @@ impl File {
     /// As of `pread`, or the file ends before.
     pub fn read_exact_at(&self, mut into: &mut [u8], mut at: u64) -> io::Result<()> {
         while !into.is_empty() {
-            match self.body.read_at(into, at)? {
+            match self.body().read_at(into, at)? {
                 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
                 count => (into, at) = (&mut into[count..], at + count as u64),
             }
@@ -62,7 +100,7 @@ impl File {
     pub fn read_all(&self) -> io::Result<Vec<u8>> {
         let (mut bytes, mut filled) = (vec![0; 8192], 0);
         loop {
-            match self.body.read_at(&mut bytes[filled..], filled as u64)? {
+            match self.body().read_at(&mut bytes[filled..], filled as u64)? {
                 0 => break,
                 count => filled += count,
             }
@@ -80,7 +118,7 @@ impl File {
     /// As of `pwrite`.
     pub fn write_all_at(&self, mut bytes: &[u8], mut at: u64) -> io::Result<()> {
         while !bytes.is_empty() {
-            match self.body.write_at(bytes, at)? {
+            match self.body().write_at(bytes, at)? {
                 0 => return Err(io::ErrorKind::WriteZero.into()),
                 count => (bytes, at) = (&bytes[count..], at + count as u64),
             }
@@ -93,7 +131,7 @@ impl File {
     /// # Errors
     /// As of `fsync`; after one, nothing is known about what was written before.
     pub fn sync_all(&self) -> io::Result<()> {
-        Ok(self.body.sync_all()?)
+        Ok(self.body().sync_all()?)
     }
 
     /// Whether it goes through the page cache, so that a read may be answered without a device.
@@ -106,7 +144,7 @@ impl File {
 impl AsFd for File {
     /// For what only a kernel can do: an operation of a driver, a request to a block device.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.body.descriptor().expect("a file of another machine reached the kernel")
+        self.body().descriptor().expect("a file of another machine reached the kernel")
     }
 }
 

@@ -3,11 +3,13 @@
 //!
 //! A hop to a worker and back costs tens of microseconds; copying a page into the page cache costs two. The kernel
 //! gives no promise that such a copy does not wait (ext4 refuses to be asked), so it is watched: after one that did,
-//! writes go to the workers for a while. To a file that is stuck nothing is written in place: it would stop the whole shard.
+//! writes go to the workers for a while. To a file that is stuck nothing is written in place: it would stop the whole shard. Nor to one
+//! that is served aside (see [`crate::service`]), and one whose write took very long is served there from then on.
 
 use crate::busy::Busy;
 use crate::file::Job;
 use crate::op::Outcome;
+use crate::service::LONGEST_CALL;
 use crate::workers::Task;
 use std::time::{Duration, Instant};
 
@@ -28,19 +30,24 @@ pub(crate) struct Inline {
 impl Inline {
     /// Does the job where that is expected to be quick, else gives it back.
     pub(crate) fn perform(&mut self, job: Job) -> Result<Outcome, Job> {
-        let job = match job.perform_at_once() {
-            Ok(outcome) => return Ok(outcome),
-            Err(job) if job.is_cached_write(LONGEST) => job,
-            Err(job) => return Err(job),
-        };
-        let began = Instant::now();
-        let rests = self.resting.is_some_and(|until| began < until);
-        if rests || self.busy.is_stuck(job.file(), began) {
+        if !job.on().is_here() {
             return Err(job);
         }
-        let outcome = job.perform();
+        let job = match job.perform_at_once() {
+            Ok(outcome) => return Ok(outcome),
+            Err(job) => job,
+        };
+        let began = Instant::now();
+        let rests = || self.resting.is_some_and(|until| began < until);
+        if !job.is_cached_write(LONGEST) || rests() || self.busy.is_stuck(job.file(), began) {
+            return Err(job);
+        }
+        let (outcome, file) = job.write_in_place()?;
         let ended = Instant::now();
         self.resting = (ended - began > SLOW).then_some(ended + REST);
+        if ended - began > LONGEST_CALL {
+            file.move_aside();
+        }
         Ok(outcome)
     }
 

@@ -9,6 +9,7 @@
 //! Absent on purpose: what to do about an error, any format, any timer but the one of `wait`.
 
 mod any;
+mod ask;
 mod body;
 mod buffer;
 mod busy;
@@ -25,6 +26,7 @@ mod op;
 mod poll;
 mod pool;
 mod ring;
+mod service;
 mod signal;
 mod sockets;
 mod spin;
@@ -39,10 +41,13 @@ pub use handle::{Address, File, Socket};
 pub use linux::{Linux, listen_for_owner};
 pub use liveness::end_the_vanished;
 pub use machine::{Blocking, Facts, Host, Machine, Room};
-pub use op::{Accepted, Completion, Driver, DriverOptions, MAP_RUNS, Op, Outcome, Run, Token};
+pub use op::{
+    Accepted, Completion, Driver, DriverOptions, MAP_RUNS, Op, Outcome, Reserved, Run, Token,
+};
 pub use poll::PollDriver;
 pub use pool::{Pool, PoolUsage};
 pub use ring::RingDriver;
 pub use rustix::fs::{FallocateFlags, FileType, Mode, OFlags, SeekFrom};
 pub use rustix::io::Errno;
+pub use service::Service;
 pub use signal::{Wake, Waker};

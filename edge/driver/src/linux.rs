@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The machine of a product: what the kernel has.
 
+use crate::ask::{Subject, ask};
 use crate::body::{FileBody, SocketBody};
 use crate::machine::{Blocking, Facts, Host, Machine, Room};
-use crate::{Address, File, Socket};
+use crate::service::Service;
+use crate::{Address, Buffer, File, Socket};
 use helio_units::{Bytes, SECTOR};
 use rustix::fs::{
     Access, Advice, AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, SeekFrom, StatVfs, Statx,
@@ -27,15 +29,56 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+/// A file system that has not answered a question for so long is given up: longer than a disk takes to spin up.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(15);
+
 /// The machine that this process runs on.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Linux;
+#[derive(Clone, Copy, Debug)]
+pub struct Linux {
+    patience: Duration,
+}
+
+impl Default for Linux {
+    fn default() -> Self {
+        Self { patience: PATIENCE }
+    }
+}
 
 impl Linux {
     /// It, to be shared.
     #[must_use]
     pub fn host() -> Host {
-        Arc::new(Self)
+        Arc::new(Self::default())
+    }
+
+    /// The same, for a caller who wants to know within that time whether a file system answers.
+    #[must_use]
+    pub fn host_within(patience: Duration) -> Host {
+        Arc::new(Self { patience })
+    }
+
+    /// Before a change: it is waited for, however long, so its file system is asked whether it answers at all.
+    fn answers(self, path: &Path) -> Result<(), Errno> {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        match self.ask(folder.unwrap_or(Path::new(".")), |folder| statvfs(folder).map(drop)) {
+            Err(Errno::TIMEDOUT) => Err(Errno::TIMEDOUT),
+            // The change itself says what is wrong.
+            _ => Ok(()),
+        }
+    }
+
+    /// Asks a question about a path.
+    fn ask<T, E, Q>(self, path: &Path, question: Q) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<Errno> + Send + 'static,
+        Q: FnOnce(&Path) -> Result<T, E> + Send + 'static,
+    {
+        if is_kernels(path) {
+            return question(path);
+        }
+        let path = path.to_owned();
+        ask(self.patience, Subject::Path(path.clone()), move || question(&path))
     }
 }
 
@@ -74,50 +117,69 @@ impl Machine for Linux {
     }
 
     fn open(&self, path: &Path, flags: OFlags, mode: Mode) -> Result<File, Errno> {
-        let fd = retry_on_intr(|| rustix::fs::open(path, flags | OFlags::CLOEXEC, mode))?;
-        File::new(fd).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+        let patience = self.patience;
+        let open = move |path: &Path| {
+            let fd = retry_on_intr(|| rustix::fs::open(path, flags | OFlags::CLOEXEC, mode))?;
+            let file = File::within(fd, patience);
+            file.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+        };
+        // One that makes or cuts a file must not do so later.
+        if flags.intersects(OFlags::CREATE | OFlags::TRUNC) {
+            self.answers(path)?;
+            open(path)
+        } else {
+            self.ask(path, open)
+        }
     }
 
     fn facts(&self, path: &Path, follow: bool) -> Result<Facts, Errno> {
         let flags = if follow { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
-        Ok(facts(&statx(CWD, path, flags, wanted())?))
+        self.ask(path, move |path| Ok(facts(&statx(CWD, path, flags, wanted())?)))
     }
 
     fn room(&self, path: &Path) -> Result<Room, Errno> {
-        Ok(room(&statvfs(path)?))
+        self.ask(path, |path| Ok(room(&statvfs(path)?)))
     }
 
     fn may_create_in(&self, folder: &Path) -> Result<(), Errno> {
         // Its names are made durable through a descriptor that reads it.
-        access(folder, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK)
+        let wanted = Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK;
+        self.ask(folder, move |folder| access(folder, wanted))
     }
 
     fn list(&self, folder: &Path) -> io::Result<Vec<OsString>> {
-        std::fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name())).collect()
+        self.ask(folder, |folder| {
+            std::fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name())).collect()
+        })
     }
 
     fn make_folder(&self, path: &Path, mode: Mode) -> Result<(), Errno> {
+        self.answers(path)?;
         mkdir(path, mode)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<(), Errno> {
+        self.answers(from)?;
         rename(from, to)
     }
 
     fn remove(&self, path: &Path) -> Result<(), Errno> {
+        self.answers(path)?;
         unlink(path)
     }
 
     fn remove_folder(&self, path: &Path) -> Result<(), Errno> {
+        self.answers(path)?;
         rmdir(path)
     }
 
     fn remove_tree(&self, folder: &Path) -> io::Result<()> {
+        self.answers(folder)?;
         std::fs::remove_dir_all(folder)
     }
 
     fn real_path(&self, path: &Path) -> io::Result<PathBuf> {
-        std::fs::canonicalize(path)
+        self.ask(path, |path| std::fs::canonicalize(path))
     }
 
     fn stream_for(&self, address: &Address) -> io::Result<Socket> {
@@ -170,6 +232,12 @@ fn stream_for(address: &Address) -> io::Result<OwnedFd> {
     Ok(socket_with(address.family(), SocketType::STREAM, SocketFlags::CLOEXEC, None)?)
 }
 
+/// Whether the kernel itself answers, at once: there may be much to ask. What a process has open may lie anywhere.
+fn is_kernels(path: &Path) -> bool {
+    let leads_away = || path.components().any(|part| part.as_os_str() == "fd");
+    path.starts_with("/sys") || path.starts_with("/proc") && !leads_away()
+}
+
 fn wanted() -> StatxFlags {
     StatxFlags::BASIC_STATS | StatxFlags::BTIME
 }
@@ -196,82 +264,145 @@ fn room(of: &StatVfs) -> Room {
     Room { free: blocks(of.f_bavail), size: blocks(of.f_blocks) }
 }
 
-/// What the kernel keeps is reached by its descriptor.
+/// An open file, reached by its descriptor until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Descriptor(pub(crate) OwnedFd);
+pub(crate) struct OpenFile {
+    fd: Option<Arc<OwnedFd>>,
+    service: Service,
+    patience: Duration,
+}
 
-impl FileBody for Descriptor {
+impl OpenFile {
+    pub(crate) fn new(fd: OwnedFd, service: Service, patience: Duration) -> Self {
+        Self { fd: Some(Arc::new(fd)), service, patience }
+    }
+
+    fn fd(&self) -> &Arc<OwnedFd> {
+        self.fd.as_ref().expect("it is open until it is dropped")
+    }
+
+    /// Asks its file system something, on a thread if it may not answer.
+    fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&OwnedFd) -> Result<T, Errno> + Send + 'static,
+    ) -> Result<T, Errno> {
+        if self.service == Service::Here {
+            return question(self.fd());
+        }
+        let fd = Arc::clone(self.fd());
+        let about = Subject::File(Arc::as_ptr(&fd).addr());
+        ask(self.patience, about, move || question(&fd))
+    }
+}
+
+impl Drop for OpenFile {
+    /// A file system may flush what is closed, and wait for that: one that keeps callers waiting is asked on a thread.
+    fn drop(&mut self) {
+        let fd = self.fd.take();
+        if self.service != Service::Here {
+            // Without a thread, `fd` is closed here.
+            let _not_started = thread::Builder::new().name("helio-close".into()).spawn(|| drop(fd));
+        }
+    }
+}
+
+impl FileBody for OpenFile {
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.0.as_fd())
+        Some(self.fd().as_fd())
     }
 
     fn read_at(&self, into: &mut [u8], at: u64) -> Result<usize, Errno> {
-        match retry_on_intr(|| pread(&self.0, &mut *into, at)) {
-            // A pipe, which may be in the place of a configuration file, has no offsets.
-            Err(Errno::SPIPE) => retry_on_intr(|| read(&self.0, &mut *into)),
-            read => read,
+        if self.service == Service::Here {
+            return read_at(self.fd(), into, at);
         }
+        let mut bytes = Buffer::zeroed(into.len());
+        let (count, bytes) =
+            self.ask(move |fd| read_at(fd, &mut bytes, at).map(|count| (count, bytes)))?;
+        into[..count].copy_from_slice(&bytes[..count]);
+        Ok(count)
     }
 
     fn write_at(&self, bytes: &[u8], at: u64) -> Result<usize, Errno> {
-        retry_on_intr(|| pwrite(&self.0, bytes, at))
+        retry_on_intr(|| pwrite(self.fd(), bytes, at))
     }
 
     fn sync_all(&self) -> Result<(), Errno> {
-        retry_on_intr(|| fsync(&self.0))
+        retry_on_intr(|| fsync(self.fd()))
     }
 
     fn set_length(&self, length: u64) -> Result<(), Errno> {
-        retry_on_intr(|| ftruncate(&self.0, length))
+        retry_on_intr(|| ftruncate(self.fd(), length))
     }
 
     fn allocate(&self, flags: FallocateFlags, at: u64, length: u64) -> Result<(), Errno> {
-        retry_on_intr(|| fallocate(&self.0, flags, at, length))
+        retry_on_intr(|| fallocate(self.fd(), flags, at, length))
     }
 
     fn seek(&self, to: SeekFrom) -> Result<u64, Errno> {
-        seek(&self.0, to)
+        self.ask(move |fd| seek(fd, to))
     }
 
     fn drop_cache(&self) -> Result<(), Errno> {
-        fadvise(&self.0, 0, None, Advice::DontNeed)
+        fadvise(self.fd(), 0, None, Advice::DontNeed)
     }
 
     fn lock(&self) -> Result<bool, Errno> {
-        lock(&self.0)
+        self.ask(lock)
     }
 
     fn facts(&self) -> Result<Facts, Errno> {
-        Ok(facts(&statx(&self.0, "", AtFlags::EMPTY_PATH, wanted())?))
+        self.ask(|fd| Ok(facts(&statx(fd, "", AtFlags::EMPTY_PATH, wanted())?)))
     }
 
     fn direct_alignment(&self) -> Option<(Bytes, Bytes)> {
-        let facts = statx(&self.0, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
+        let wanted = StatxFlags::DIOALIGN;
+        let facts = self.ask(move |fd| statx(fd, "", AtFlags::EMPTY_PATH, wanted)).ok()?;
         let is_told = facts.stx_mask & StatxFlags::DIOALIGN.bits() != 0;
         let (offset, memory) = (facts.stx_dio_offset_align, facts.stx_dio_mem_align);
         is_told.then(|| (Bytes(offset.into()), Bytes(memory.into())))
     }
 
     fn set_mode(&self, mode: Mode) -> Result<(), Errno> {
-        fchmod(&self.0, mode)
+        fchmod(self.fd(), mode)
     }
 
     fn room(&self) -> Result<Room, Errno> {
-        Ok(room(&fstatvfs(&self.0)?))
+        self.ask(|fd| Ok(room(&fstatvfs(fd)?)))
     }
 
     fn attribute(&self, name: &str, into: &mut [u8]) -> Result<usize, Errno> {
-        fgetxattr(&self.0, name, into)
+        if self.service == Service::Here {
+            return fgetxattr(self.fd(), name, into);
+        }
+        let (name, mut value) = (name.to_owned(), vec![0; into.len()]);
+        let (count, value) = self.ask(move |fd| {
+            fgetxattr(fd, name.as_str(), &mut value[..]).map(|count| (count, value))
+        })?;
+        let copied = count.min(into.len());
+        into[..copied].copy_from_slice(&value[..copied]);
+        Ok(count)
     }
 
     fn set_attribute(&self, name: &str, value: &[u8]) -> Result<(), Errno> {
-        retry_on_intr(|| fsetxattr(&self.0, name, value, XattrFlags::empty()))
+        retry_on_intr(|| fsetxattr(self.fd(), name, value, XattrFlags::empty()))
     }
 
     fn remove_attribute(&self, name: &str) -> Result<(), Errno> {
-        fremovexattr(&self.0, name)
+        fremovexattr(self.fd(), name)
     }
 }
+
+fn read_at(fd: &OwnedFd, into: &mut [u8], at: u64) -> Result<usize, Errno> {
+    match retry_on_intr(|| pread(fd, &mut *into, at)) {
+        // A pipe, which may be in the place of a configuration file, has no offsets.
+        Err(Errno::SPIPE) => retry_on_intr(|| read(fd, &mut *into)),
+        read => read,
+    }
+}
+
+/// What the kernel keeps of a socket is reached by its descriptor.
+#[derive(Debug)]
+pub(crate) struct Descriptor(pub(crate) OwnedFd);
 
 impl SocketBody for Descriptor {
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
@@ -335,7 +466,7 @@ mod tests {
         let (reader, mut writer) = std::io::pipe().expect("a pipe");
         let path = format!("/proc/self/fd/{}", reader.as_raw_fd());
         writer.write_all(b"[node.paris]\n").expect("it has room");
-        let file = Linux.open(Path::new(&path), OFlags::RDONLY, Mode::empty());
+        let file = Linux::default().open(Path::new(&path), OFlags::RDONLY, Mode::empty());
         drop((reader, writer));
         let read = file.expect("it opens").read_all();
         assert_eq!(read.expect("it is read"), b"[node.paris]\n");

@@ -187,10 +187,16 @@ impl dyn Machine {
             .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8 text"))
     }
 
-    /// Whether there is something at a path.
+    /// Whether there is something at a path, or that cannot be told: whoever uses it learns why.
     #[must_use]
     pub fn exists(&self, path: &Path) -> bool {
-        self.facts(path, true).is_ok()
+        !is_missing(self.facts(path, true))
+    }
+
+    /// The same, of a symbolic link itself.
+    #[must_use]
+    pub fn is_named(&self, path: &Path) -> bool {
+        !is_missing(self.facts(path, false))
     }
 
     /// Creates a folder and those above it that are missing.
@@ -235,4 +241,8 @@ impl dyn Machine {
         self.random(&mut bytes)?;
         Ok(bytes)
     }
+}
+
+const fn is_missing(found: Result<Facts, Errno>) -> bool {
+    matches!(found, Err(Errno::NOENT | Errno::NOTDIR))
 }

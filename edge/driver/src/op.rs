@@ -2,7 +2,7 @@
 //! The shape every driver has: operations, completions, and the trait between.
 
 use crate::{Address, Buffer, File, Host, OpError, Piece, Socket, Waker};
-use helio_units::Extent;
+use helio_units::{Bytes, Extent};
 use std::io;
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -84,6 +84,20 @@ pub enum Op {
         /// Where.
         extent: Extent,
     },
+    /// Makes the file at least so long, with room for all of it.
+    Reserve {
+        /// Which.
+        file: File,
+        /// How long.
+        length: Bytes,
+    },
+    /// Changes the length of the file.
+    SetLength {
+        /// Of which.
+        file: File,
+        /// How long.
+        length: Bytes,
+    },
     /// Takes one connection.
     Accept {
         /// From this listener.
@@ -135,6 +149,18 @@ pub struct Run {
     pub data: bool,
 }
 
+/// How [`Op::Reserve`] ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reserved {
+    /// There is room. On a file system that cannot reserve, as much is free now.
+    Done,
+    /// There is not, and the file is as long as before.
+    NoRoom {
+        /// The longest that it could be.
+        free: Bytes,
+    },
+}
+
 /// A connection just accepted.
 #[derive(Clone, Debug)]
 pub struct Accepted {
@@ -172,6 +198,10 @@ pub enum Outcome {
     /// Of [`Op::Map`]: runs one behind the other from the extent's begin on, as many as [`MAP_RUNS`], so that they may
     /// end before it does. What cannot tell is data throughout.
     Map(Result<Vec<Run>, OpError>),
+    /// Of [`Op::Reserve`].
+    Reserve(Result<Reserved, OpError>),
+    /// Of [`Op::SetLength`].
+    SetLength(Result<(), OpError>),
     /// Of [`Op::Accept`].
     Accept(Result<Accepted, OpError>),
     /// Of [`Op::Connect`].
@@ -208,10 +238,12 @@ impl Outcome {
             | Self::SetAttribute(result)
             | Self::Punch(result)
             | Self::Zero(result)
+            | Self::SetLength(result)
             | Self::Connect(result)
             | Self::Ready(result) => result.err(),
             Self::Accept(result) => result.as_ref().err().copied(),
             Self::Map(result) => result.as_ref().err().copied(),
+            Self::Reserve(result) => result.err(),
             Self::Recv { result, .. } => result.err(),
             Self::Wait => None,
         }

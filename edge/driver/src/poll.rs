@@ -133,24 +133,11 @@ impl PollDriver {
 
 impl Driver for PollDriver {
     fn submit(&mut self, token: Token, op: Op) {
+        let op = match Job::of(op) {
+            Ok(job) => return self.submit_job(token, job),
+            Err(op) => op,
+        };
         let (socket, want) = match op {
-            Op::Read { file, extent, buffer } => {
-                return self.submit_job(token, Job::Read { file, extent, buffer });
-            }
-            Op::Write { file, extent, pieces, sync } => {
-                return self.submit_job(token, Job::Write { file, extent, pieces, sync });
-            }
-            Op::SyncData { file } => return self.submit_job(token, Job::SyncData { file }),
-            Op::SyncAll { file } => return self.submit_job(token, Job::SyncAll { file }),
-            Op::SetAttribute { file, name, value } => {
-                return self.submit_job(token, Job::SetAttribute { file, name, value });
-            }
-            Op::Punch { file, extent } => {
-                return self.submit_job(token, Job::Punch { file, extent });
-            }
-            Op::Zero { file, extent } => return self.submit_job(token, Job::Zero { file, extent }),
-            Op::Map { file, extent } => return self.submit_job(token, Job::Map { file, extent }),
-            Op::Wait => return self.waits.push(token),
             Op::Accept { listener } => (listener, Want::Accept),
             Op::Connect { socket, address } => (socket, Want::Connect { address, begun: false }),
             Op::Recv { socket, buffer, range } => (socket, Want::Recv { buffer, range }),
@@ -158,6 +145,8 @@ impl Driver for PollDriver {
                 (socket, Want::Send { pieces, cursor: Cursor::default() })
             }
             Op::Ready { socket } => (socket, Want::Ready),
+            // Any other one is a job.
+            _ => return self.waits.push(token),
         };
         self.sockets.submit(token, socket, want, &mut self.ready);
     }

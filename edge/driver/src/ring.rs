@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The driver on io_uring: one call hands over everything submitted since the last and brings what has completed.
 //!
-//! Files opened for direct I/O and all sockets go through the ring. Files behind the page cache do not: ext4 passes
+//! Files opened for direct I/O and all sockets go through the ring, but for files whose file system might keep the caller waiting
+//! (see [`crate::service`]): these go to worker threads. Files behind the page cache do not: ext4 passes
 //! their writes to kernel workers, which costs more than a plain call (see [`crate::inline`]), and what must not be
 //! done in place goes to the same worker threads the other driver has. So do discards and zeroing, which need more
 //! than one kind of call.
@@ -14,6 +15,7 @@ use crate::file::Job;
 use crate::gather::Cursor;
 use crate::inline::Inline;
 use crate::op::{Completion, Driver, DriverOptions, LAST_OPERATIONS_WITHIN, Op, Outcome, Token};
+use crate::service::LONGEST_CALL;
 use crate::signal::{Signal, Waker};
 use crate::spin::Spin;
 use crate::workers::{Task, Workers};
@@ -30,6 +32,8 @@ use std::time::{Duration, Instant};
 
 /// Flushes of one file that the ring has at once. The rest goes to the workers, which keep to their own share.
 const FLUSHES_MAX: usize = 2;
+/// For so long each operation on a file is handed in alone, behind a call that took long.
+const SUSPICION: Duration = Duration::from_secs(10);
 /// Marks of entries that are no operation of the shard's.
 const BELL: u64 = u64::MAX;
 const CANCEL: u64 = u64::MAX - 1;
@@ -58,6 +62,10 @@ pub struct RingDriver {
     waits: Vec<Token>,
     /// Waits with operations on files under way, and waits for sockets alone: a store and a peer have little in common.
     spins: [Spin; 2],
+    /// Operations on files have been handed in since the last call that waited.
+    fresh: bool,
+    /// Until then each operation on a file is handed in by a call of its own.
+    suspicious: Option<Instant>,
     /// Set when the kernel refused an entry: the driver is of no more use.
     broken: Option<io::Error>,
 }
@@ -87,6 +95,8 @@ impl RingDriver {
             ready: Vec::new(),
             waits: Vec::new(),
             spins: [Spin::new(options.spin), Spin::new(options.spin)],
+            fresh: false,
+            suspicious: None,
             broken: None,
         })
     }
@@ -95,6 +105,9 @@ impl RingDriver {
         match self.inline.perform(job) {
             Ok(outcome) => self.ready.push(Completion { token, outcome }),
             Err(job) => {
+                if !job.on().is_here() {
+                    self.workers.widen(DriverOptions::default().workers);
+                }
                 self.inline.busy().began(job.file(), Instant::now());
                 self.workers.submit(token, job);
             }
@@ -133,13 +146,33 @@ impl RingDriver {
             Ok(entry) => {
                 if self.push(&entry.user_data(at as u64)) {
                     self.flying += 1;
-                    self.on_files += usize::from(lane.is_none());
+                    if lane.is_none() {
+                        self.on_files += 1;
+                        self.handed_in(at);
+                    }
                 } else {
                     let outcome = self.slots[at].cancelled();
                     self.settle(at, outcome, lane);
                 }
             }
             Err(outcome) => self.settle(at, outcome, lane),
+        }
+    }
+
+    /// A call that hands in operations on files and takes long may have waited for their file system, or for their end, as the kernel
+    /// does both in one. Whoever is to blame is found by handing in each alone for a while.
+    fn handed_in(&mut self, at: usize) {
+        self.fresh = true;
+        let Some(until) = self.suspicious else { return };
+        let (began, file) = (Instant::now(), self.slots[at].file().cloned());
+        if began > until {
+            self.suspicious = None;
+        }
+        if let Err(error) = self.kernel.submit() {
+            self.broken = Some(error);
+        }
+        if began.elapsed() > LONGEST_CALL {
+            file.inspect(File::move_aside);
         }
     }
 
@@ -267,7 +300,11 @@ impl RingDriver {
                 return Ok(());
             }
         }
-        self.spins[kind].waited(began.elapsed());
+        let waited = began.elapsed();
+        if std::mem::take(&mut self.fresh) && waited > LONGEST_CALL {
+            self.suspicious = Some(began + waited + SUSPICION);
+        }
+        self.spins[kind].waited(waited);
         Ok(())
     }
 
@@ -287,39 +324,20 @@ impl RingDriver {
         self.slots[at].flushed = Some(number);
         self.launch(at);
     }
-
-    /// Cached files answer some requests at once, and others on a thread.
-    fn submit_read(&mut self, token: Token, file: File, op: (helio_units::Extent, crate::Buffer)) {
-        let (extent, buffer) = op;
-        if file.is_cached() {
-            self.submit_job(token, Job::Read { file, extent, buffer });
-        } else {
-            self.submit_on_file(token, Work::Read { file, extent, buffer, done: 0 });
-        }
-    }
 }
 
 impl Driver for RingDriver {
     fn submit(&mut self, token: Token, op: Op) {
         match op {
-            Op::Read { file, extent, buffer } => self.submit_read(token, file, (extent, buffer)),
-            Op::Write { file, extent, pieces, sync } if file.is_cached() => {
-                self.submit_job(token, Job::Write { file, extent, pieces, sync });
+            Op::Read { file, extent, buffer } if file.is_direct_here() => {
+                self.submit_on_file(token, Work::Read { file, extent, buffer, done: 0 });
             }
-            Op::Write { file, extent, pieces, sync } => {
+            Op::Write { file, extent, pieces, sync } if file.is_direct_here() => {
                 let cursor = Cursor::default();
                 let work = Work::Write { file, extent, pieces, sync, cursor, done: 0 };
                 self.submit_on_file(token, work);
             }
-            Op::SyncData { file } => self.submit_flush(token, file),
-            Op::SyncAll { file } => self.submit_job(token, Job::SyncAll { file }),
-            Op::SetAttribute { file, name, value } => {
-                self.submit_job(token, Job::SetAttribute { file, name, value });
-            }
-            Op::Punch { file, extent } => self.submit_job(token, Job::Punch { file, extent }),
-            Op::Zero { file, extent } => self.submit_job(token, Job::Zero { file, extent }),
-            Op::Map { file, extent } => self.submit_job(token, Job::Map { file, extent }),
-            Op::Wait => self.waits.push(token),
+            Op::SyncData { file } if file.is_here() => self.submit_flush(token, file),
             Op::Accept { listener } => {
                 let socket = listener.clone();
                 self.submit_on_socket(token, &socket, Way::In, Work::Accept { listener });
@@ -340,6 +358,11 @@ impl Driver for RingDriver {
                 let work = Work::Ready { socket: socket.clone() };
                 self.submit_on_socket(token, &socket, Way::In, work);
             }
+            op => match Job::of(op) {
+                Ok(job) => self.submit_job(token, job),
+                // Any other one is on a socket.
+                Err(_) => self.waits.push(token),
+            },
         }
     }
 

@@ -27,15 +27,7 @@ pub(crate) trait Task: Send + 'static {
 
 impl Task for Job {
     fn file(&self) -> RawFd {
-        let (Self::Read { file, .. }
-        | Self::Write { file, .. }
-        | Self::SyncData { file }
-        | Self::SyncAll { file }
-        | Self::SetAttribute { file, .. }
-        | Self::Punch { file, .. }
-        | Self::Zero { file, .. }
-        | Self::Map { file, .. }) = self;
-        file.as_fd().as_raw_fd()
+        self.on().as_fd().as_raw_fd()
     }
 
     fn perform(self) -> Outcome {
@@ -121,6 +113,17 @@ impl<J: Task> Workers<J> {
         }
         self.threads.push(spawned?);
         Ok(())
+    }
+
+    /// From now on there are at least so many threads. One that cannot be started is left out.
+    pub(crate) fn widen(&mut self, count: usize) {
+        let mut todo = lock(&self.desk.todo);
+        let missing = count.saturating_sub(todo.count);
+        todo.count += missing;
+        drop(todo);
+        for _ in 0..missing {
+            let _no_thread = self.spawn();
+        }
     }
 
     /// Queues a job and calls a thread where one is free: a busy one looks at the queue before it rests.

@@ -36,7 +36,7 @@ pub(super) fn make(host: &Host, wish: &Wish, config: &Config, held: &[Member]) -
     let second = config.nodes.get(&wish.node).and_then(|node| node.second_metadata.as_deref());
     let Places { first: path, second, .. } = Places::of(host, &wish.group, &wish.state, second);
     // The daemon makes the second file. One that is there is of another time.
-    if let Some(second) = second.filter(|second| host.facts(second, false).is_ok()) {
+    if let Some(second) = second.filter(|second| host.is_named(second)) {
         bail!(exists(&second, &wish.group));
     }
     match host.facts(&path, true) {

@@ -37,27 +37,26 @@ impl Grounds<'_> {
 }
 
 /// Every group of the node.
-pub(super) fn check(host: &Host, view: &NodeView<'_>, wish: &Wish) -> Vec<Finding> {
-    let (mut found, mut others) = (Vec::new(), look::Others::of(host));
+pub(super) fn check(host: &Host, view: &NodeView<'_>, wish: &Wish, tell: &mut dyn FnMut(Finding)) {
+    let mut others = look::Others::of(host);
     let mut grounds = Grounds(host, BTreeMap::new());
     let groups: BTreeSet<String> = view.groups.iter().map(|group| group.name.to_owned()).collect();
     for group in &view.groups {
         for (name, volume) in &group.group.volumes {
             for path in volume.members_on(&wish.node) {
                 let volume = (group.name, name.as_str(), volume);
-                found.push(member(volume, path, wish, (&mut others, &mut grounds)));
+                tell(member(volume, path, wish, (&mut others, &mut grounds)));
             }
         }
-        found.push(metadata((group, &groups), wish, &mut grounds));
+        tell(metadata((group, &groups), wish, &mut grounds));
         grounds.add(&kept_in(group, wish), Bytes::ZERO, before_images(group));
         if !wish.is_served(group.name)
             && let Err(error) = look::before_images(host, group, &wish.state)
         {
-            found.push(Finding::fail(format!("before-images of {}", group.name), &error));
+            tell(Finding::fail(format!("before-images of {}", group.name), &error));
         }
     }
-    found.extend(grounds.1.values().map(|ground| room(host, ground)));
-    found
+    grounds.1.values().map(|ground| room(host, ground)).for_each(tell);
 }
 
 fn member(

@@ -35,7 +35,7 @@ fn link(group: &str, link: &LinkConfig, view: &NodeView<'_>) -> Finding {
             return Finding::warn(what, why, format!("sysctl -w {limit}={}", wanted.0));
         }
     }
-    let socket = Linux.stream_for(&Address::Inet(view.node.listen));
+    let socket = Linux::default().stream_for(&Address::Inet(view.node.listen));
     match socket.and_then(|socket| tuning(link).apply(&socket)) {
         Ok(()) => {
             let shown = |size: Option<Bytes>| size.map_or("auto".into(), |size| size.to_string());

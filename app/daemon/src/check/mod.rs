@@ -14,6 +14,7 @@ use helio_driver::{Host, Linux};
 use helio_units::Bytes;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// How good a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,38 +118,39 @@ impl Wish {
     }
 }
 
-/// Everything that was found, in the order in which the daemon would meet it.
-#[must_use]
-pub fn check(wish: &Wish) -> Vec<Finding> {
-    let host = &Linux::host();
+/// A file system that has not answered within this is reported, and not waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Tells everything that is found as soon as it is, in the order in which the daemon would meet it.
+pub fn check(wish: &Wish, tell: &mut dyn FnMut(Finding)) {
+    let host = &Linux::host_within(PATIENCE);
     let mut config = match Config::load(host, &wish.config) {
         Ok(config) => config,
-        Err(error) => return vec![Finding::fail("configuration", &error.into())],
+        Err(error) => return tell(Finding::fail("configuration", &error.into())),
     };
     let released = released::all(host, &wish.state);
     config.groups.retain(|group, _| !released.contains(group));
     let view = match config.for_node(&wish.node) {
         Ok(view) => view,
-        Err(error) => return vec![Finding::fail("configuration", &error.into())],
+        Err(error) => return tell(Finding::fail("configuration", &error.into())),
     };
     let named = match view.groups.len() {
         1 => format!("{} names node {} and 1 group of it", config.file, wish.node),
         more => format!("{} names node {} and {more} groups of it", config.file, wish.node),
     };
     let named = open::takes_part(&view, &wish.node, (host, &wish.state)).map(|()| named);
-    let mut found = vec![Finding::of("configuration", named)];
-    found.push(state(host, wish));
-    found.extend(node::resources(host, &view));
+    tell(Finding::of("configuration", named));
+    tell(state(host, wish));
+    node::resources(host, &view).into_iter().for_each(&mut *tell);
     let own = trust::own_key(host, &view, &wish.state);
-    found.push(node::key(&view, own.as_ref()));
-    found.extend(node::addresses(host, &view, wish.running.is_some()));
-    found.extend(groups::check(host, &view, wish));
-    found.extend(peers::check(&view, &wish.node, own.ok().flatten().as_ref()));
-    found.extend(
-        wish.running.iter().flatten().filter_map(|(group, served)| connection(group, served)),
-    );
-    found.extend(host::check(&view));
-    found
+    tell(node::key(&view, own.as_ref()));
+    node::addresses(host, &view, wish.running.is_some()).into_iter().for_each(&mut *tell);
+    groups::check(host, &view, wish, tell);
+    let own = own.ok().flatten();
+    peers::check(&view, &wish.node, own.as_ref()).for_each(&mut *tell);
+    let running = wish.running.iter().flatten();
+    running.filter_map(|(group, served)| connection(group, served)).for_each(&mut *tell);
+    host::check(&view).into_iter().for_each(tell);
 }
 
 /// The running daemon reports that the connection of a group is refused: no check of one node finds why.

@@ -19,11 +19,15 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// A peer that refuses this node's key says so within this and two round trips.
 const REFUSAL_WITHIN: Duration = Duration::from_millis(200);
 
-/// Each peer of this node.
-pub(super) fn check(view: &NodeView<'_>, node: &str, own: Option<&PeerTls>) -> Vec<Finding> {
+/// Each peer of this node, once it has answered or not.
+pub(super) fn check<'a>(
+    view: &NodeView<'a>,
+    node: &'a str,
+    own: Option<&'a PeerTls>,
+) -> impl Iterator<Item = Finding> + use<'a> {
     let peers = view.groups.iter().filter_map(|group| group.peer);
     let peers: BTreeMap<&str, PeerView<'_>> = peers.map(|peer| (peer.name, peer)).collect();
-    peers.into_values().map(|view| peer(view, node, own)).collect()
+    peers.into_values().map(move |view| peer(view, node, own))
 }
 
 fn peer(view: PeerView<'_>, node: &str, own: Option<&PeerTls>) -> Finding {

@@ -232,7 +232,10 @@ impl Old {
             return Ok((file, None));
         }
         let named = |n: u32| path.with_file_name(format!("{group}.meta.damaged-{n}"));
-        let kept = (1..).map(named).find(|path| !host.exists(path)).unwrap_or_else(|| named(0));
+        let kept = (1..)
+            .map(named)
+            .find(|path| host.facts(path, true).is_err())
+            .unwrap_or_else(|| named(0));
         host.rename(&path, &kept).with_context(shown)?;
         Ok((metadata::open(host, &path, true)?, Some(kept)))
     }

@@ -81,7 +81,7 @@ pub(crate) fn metadata(
 /// A group's before-image file, or the folder where it will be.
 pub(crate) fn before_images(host: &Host, view: &GroupView<'_>, state: &Path) -> Result<()> {
     let path = before::place(host, view.name, state, view.group.safe_copy_dir.as_deref())?;
-    if host.facts(&path, false).is_ok() {
+    if host.is_named(&path) {
         take(host, &before::file(host, &path, false)?, &path.display().to_string())?;
     }
     Ok(())

@@ -158,7 +158,7 @@ impl Side<()> {
     /// Reads a file as [`Side::open`] does, and makes and changes nothing.
     fn look(host: &Host, path: &Path, engine: &helio_engine::Config) -> Result<Self> {
         let shown = path.display().to_string();
-        if host.facts(path, false).is_err() {
+        if !host.is_named(path) {
             return Ok(Self { file: (), shown, opened: Opened::Fresh, record: None });
         }
         let file = metadata::open(host, path, false)?;

@@ -80,7 +80,7 @@ fn usable(host: &Host, path: &Path) -> Result<PathBuf> {
     let control = paths::control_socket(path).map_err(Error::msg)?;
     let groups = path.join("groups");
     // A file in the place of a folder, for one, is in the way; what is missing is made.
-    let there = groups.ancestors().find(|folder| host.facts(folder, false).is_ok());
+    let there = groups.ancestors().find(|folder| host.is_named(folder));
     if let Some(there) = there {
         writable(host, there).map_err(|errno| denied(path, there, &errno.into()))?;
     }
@@ -92,7 +92,7 @@ pub(super) fn writable(host: &Host, folder: &Path) -> Result<(), Errno> {
     match host.facts(folder, true) {
         Ok(facts) if facts.kind == FileType::Directory => host.may_create_in(folder),
         Ok(_) => Err(Errno::NOTDIR),
-        Err(_) => Err(Errno::NOENT),
+        Err(errno) => Err(errno),
     }
 }
 

@@ -6,7 +6,7 @@
 //!   List ──> Header ────────┐
 //!   Append ──> records ─────┴──> Flush ──> Note ──> Done
 //!   Check, Load, Overlay ──> records are read and checked
-//!   Amend ──> chunks of a branch are overwritten        Flush ──> Sync ──> Done
+//!   Amend ──> chunks of a branch are overwritten        Flush ──> Sync ──> Done      Reserve ──> Done
 //! ```
 //! A file that completes nothing for the member timeout is given up as if it had failed: what is under way is *late*, how it ends
 //! changes nothing, and until it has ended nothing else begins.
@@ -19,7 +19,7 @@ use crate::shard::looks::{Timetable, Watched};
 use crate::shard::payloads::Payloads;
 use crate::shard::token::{Kind, token};
 use helio_api::BeforeImageStatus;
-use helio_driver::{Buffer, Driver, Errno, FallocateFlags, File, Op, Outcome, Piece, Pool, Shared};
+use helio_driver::{Buffer, Driver, File, Op, Outcome, Piece, Pool, Reserved, Shared};
 use helio_engine::{PoolOp, PoolOutcome, Row, StoreFault, lay_over};
 use helio_format::before::{CHUNK_BYTES, CopyStage, CopyView, KeptCopy, PAGE_BYTES, Slot};
 use helio_ledger::{BeforeStore, BeforeWrite, Chunk};
@@ -76,7 +76,8 @@ impl Watch {
         match &op {
             Op::Read { .. } => self.counts.reads += 1,
             Op::SyncData { .. } => self.counts.flushes += 1,
-            _ => self.counts.writes += 1,
+            Op::Write { .. } => self.counts.writes += 1,
+            _ => {}
         }
         means.driver.submit(token(Kind::Before, means.group, detail), op);
     }
@@ -93,12 +94,16 @@ impl Watch {
 /// What is under way.
 #[derive(Debug)]
 enum Work {
+    /// Room is being made.
+    Reserve,
     /// A header is being written, then flushed.
     Header,
     /// So many runs of records are being written.
     Append { left: usize },
     /// What was written is being flushed.
     Flush,
+    /// Nothing is preserved any more: the file is being cut to its header.
+    Cut,
     /// A header that says how many records there are is being written.
     Note,
     /// So many parts of chunks are being overwritten; how one failed.
@@ -178,9 +183,7 @@ impl Before {
             return Some(PoolOutcome::Failed(StoreFault::Io));
         }
         match op {
-            PoolOp::Reserve { records } => {
-                return Some(self.reserve(records).err().unwrap_or(PoolOutcome::Done));
-            }
+            PoolOp::Reserve { records } => self.reserve(records, means),
             PoolOp::List { copies, freed } => {
                 let pages = self.store.list(copies, freed, calendar(means.driver.host()));
                 self.write_header(pages, Work::Header, means);
@@ -233,33 +236,11 @@ impl Before {
     }
 
     /// Makes sure that the file can hold so many records.
-    fn reserve(&self, records: u64) -> Result<(), PoolOutcome> {
-        let failed = |error: Errno| {
-            tracing::error!(file = self.shown, %error, "space for before-images cannot be reserved");
-            PoolOutcome::Failed(StoreFault::Other(error.raw_os_error()))
-        };
-        let had = self.sizes.body().facts().map_err(failed)?.length.0;
+    fn reserve(&mut self, records: u64, means: &mut Means<'_>) {
         let length = self.store.record_at(Slot(u32::try_from(records).unwrap_or(u32::MAX)));
-        if length <= had {
-            return Ok(());
-        }
-        match self.sizes.body().allocate(FallocateFlags::empty(), 0, length) {
-            Ok(()) => Ok(()),
-            Err(Errno::NOSPC | Errno::DQUOT | Errno::FBIG) => {
-                self.sizes.body().set_length(had).map_err(failed)?;
-                Err(PoolOutcome::NoRoom { free: Bytes(had + self.free()) })
-            }
-            // A file system that cannot reserve: what is free now must do.
-            Err(Errno::OPNOTSUPP) if length <= had + self.free() => {
-                self.sizes.body().set_length(length).map_err(failed)
-            }
-            Err(Errno::OPNOTSUPP) => Err(PoolOutcome::NoRoom { free: Bytes(had + self.free()) }),
-            Err(error) => Err(failed(error)),
-        }
-    }
-
-    fn free(&self) -> u64 {
-        self.sizes.body().room().map_or(0, |room| room.free.0)
+        self.work = Some(Work::Reserve);
+        let op = Op::Reserve { file: self.sizes.clone(), length: Bytes(length) };
+        self.watch.submit(0, op, means);
     }
 
     fn write_header(&mut self, page: BeforeWrite, work: Work, means: &mut Means<'_>) {
@@ -346,7 +327,10 @@ impl Before {
         };
         if let Some(error) = outcome.error() {
             tracing::error!(file = self.shown, %error, "the before-image file failed");
-            self.failed |= !matches!(work, Work::Read(_) | Work::Amend { .. });
+            // What needs no room, and what is preserved already, goes on.
+            let is_spared =
+                matches!(work, Work::Read(_) | Work::Amend { .. } | Work::Reserve | Work::Cut);
+            self.failed |= !is_spared;
         }
         match work {
             Work::Amend { left, failed } => {
@@ -366,15 +350,21 @@ impl Before {
                 let reading = self.record_read(detail, outcome, reading);
                 self.read_more(reading, means)
             }
+            Work::Reserve => Some(reserved(&outcome)),
+            Work::Cut => self.note(means),
             _ if self.failed => Some(PoolOutcome::Failed(StoreFault::Io)),
             Work::Header | Work::Append { .. } => {
                 self.flush(Work::Flush, means);
                 None
             }
             Work::Flush => {
-                self.flushed();
-                let Some(page) = self.store.note() else { return Some(PoolOutcome::Done) };
-                self.write_header(page, Work::Note, means);
+                self.store.flushed();
+                if !self.store.copies().is_empty() {
+                    return self.note(means);
+                }
+                let length = Bytes(self.store.header_bytes());
+                self.work = Some(Work::Cut);
+                self.watch.submit(0, Op::SetLength { file: self.sizes.clone(), length }, means);
                 None
             }
             Work::Sync => {
@@ -390,14 +380,11 @@ impl Before {
         self.watch.submit(0, Op::SyncData { file: self.file.clone() }, means);
     }
 
-    /// What was written is durable.
-    fn flushed(&mut self) {
-        self.store.flushed();
-        if self.store.copies().is_empty()
-            && let Err(error) = self.sizes.body().set_length(self.store.header_bytes())
-        {
-            tracing::warn!(file = self.shown, %error, "the space of ended before-images is not freed");
-        }
+    /// What was written is durable: a header says how much there is, where that changed. Returns how the whole ended, once it has.
+    fn note(&mut self, means: &mut Means<'_>) -> Option<PoolOutcome> {
+        let Some(page) = self.store.note() else { return Some(PoolOutcome::Done) };
+        self.write_header(page, Work::Note, means);
+        None
     }
 
     fn read(
@@ -467,6 +454,16 @@ impl Before {
             }
         }
         reading
+    }
+}
+
+/// How a reservation ended.
+fn reserved(outcome: &Outcome) -> PoolOutcome {
+    match outcome {
+        Outcome::Reserve(Ok(Reserved::NoRoom { free })) => PoolOutcome::NoRoom { free: *free },
+        outcome => outcome
+            .error()
+            .map_or(PoolOutcome::Done, |error| PoolOutcome::Failed(fault_of(&error.into()))),
     }
 }
 

@@ -15,6 +15,7 @@ use crate::names::Unresolved;
 use crate::shard::clock::Clock;
 use crate::shard::group::Group;
 use crate::shard::link::Traffic;
+use crate::shard::plan::VolumePlan;
 use helio_api::{
     AnswersStatus, AtStake, BufferStatus, Connection, CopyWait, CounterStatus, CursorStatus,
     GroupStatus, Io, LagStatus, LeaseStatus, LinkStatus, ModeStatus, PeerStatus, QueueStatus,
@@ -22,7 +23,33 @@ use helio_api::{
     VolumeStatus, WrongKey,
 };
 use helio_engine::{BoundSource, LinkState, QUEUE_BYTES_MOST, QUEUE_PRODUCTS, Status, WhenFull};
-use helio_units::{Bandwidth, Bytes, Items, Moment, Role, VolumeIndex, WallTime};
+use helio_units::{Bandwidth, Bytes, Items, MemberState, Moment, Role, VolumeIndex, WallTime};
+
+/// One volume of a group, with its NBD connections, and what its copies wait for.
+fn volume(
+    (group, volume, at): (&Group, &VolumePlan, VolumeIndex),
+    marked: Bytes,
+    (clients, copy_waits): (u64, Option<CopyWait>),
+    member_state: MemberState,
+) -> VolumeStatus {
+    let (members, [unmerged_bytes, blank_bytes]) = set::members(group, at);
+    VolumeStatus {
+        name: volume.name.clone(),
+        size_bytes: volume.size,
+        member: set::used(&members).or(volume.paths().next()).unwrap_or_default().to_owned(),
+        member_state,
+        members,
+        unmerged_bytes,
+        blank_bytes,
+        copy_waits,
+        io: if volume.buffered { Io::Buffered } else { Io::Direct },
+        service: set::service(volume),
+        sparse: volume.sparse,
+        dirty_bytes: marked.min(volume.size),
+        verified: verify::last(group, at),
+        clients: Items(clients),
+    }
+}
 
 /// One group. `of_volume`: the NBD connections of a volume, and what its copies wait for.
 pub(crate) fn group(
@@ -32,24 +59,10 @@ pub(crate) fn group(
 ) -> GroupStatus {
     let now = clock.now();
     let status = group.engine.view().status(now);
+    // One that was released has none any more.
     let volumes = group.volumes.iter().zip(0..).map(|(volume, n)| {
-        let (members, [unmerged_bytes, blank_bytes]) = set::members(group, VolumeIndex(n));
-        let (clients, copy_waits) = of_volume(VolumeIndex(n));
-        VolumeStatus {
-            name: volume.name.clone(),
-            size_bytes: volume.size,
-            member: set::used(&members).or(volume.paths().next()).unwrap_or_default().to_owned(),
-            member_state: status.members[usize::from(n)],
-            members,
-            unmerged_bytes,
-            blank_bytes,
-            copy_waits,
-            io: if volume.buffered { Io::Buffered } else { Io::Direct },
-            sparse: volume.sparse,
-            dirty_bytes: status.marked[usize::from(n)].min(volume.size),
-            verified: verify::last(group, VolumeIndex(n)),
-            clients: Items(clients),
-        }
+        let (at, marked) = (VolumeIndex(n), status.marked[usize::from(n)]);
+        self::volume((group, volume, at), marked, of_volume(at), status.members[usize::from(n)])
     });
     GroupStatus {
         name: group.name.clone(),

@@ -7,7 +7,8 @@ use crate::disk::{HandleId, Stamp, is_aligned};
 use crate::faults::FileFault;
 use crate::world::{Due, Inner, MachineId, ProcessId};
 use helio_driver::{
-    Cause, Errno, FallocateFlags, MAP_RUNS, Op, OpError, Operation, Outcome, Piece, Run, Token,
+    Cause, Errno, FallocateFlags, MAP_RUNS, Op, OpError, Operation, Outcome, Piece, Reserved, Run,
+    Token,
 };
 use helio_units::{Bytes, Extent, Moment, SECTOR};
 use std::borrow::Cow;
@@ -60,7 +61,9 @@ impl FileOperation {
         | Op::SetAttribute { file, .. }
         | Op::Punch { file, .. }
         | Op::Zero { file, .. }
-        | Op::Map { file, .. }) = &op
+        | Op::Map { file, .. }
+        | Op::Reserve { file, .. }
+        | Op::SetLength { file, .. }) = &op
         else {
             unreachable!("{op:?} is an operation on a socket")
         };
@@ -217,8 +220,40 @@ impl Inner {
                 let result = result.and_then(|()| Ok(runs(host.disk.content(inode)?, extent)));
                 Outcome::Map(result.map_err(at(Operation::Map, extent)))
             }
+            Op::Reserve { length, .. } => {
+                let result = self.reserve(machine, inode, length.0);
+                Outcome::Reserve(result.map_err(|it| of(Operation::Reserve, it)))
+            }
+            Op::SetLength { length, .. } => {
+                let result = fails(host, FileFault::Write).and_then(|()| {
+                    let change = host.disk.change();
+                    host.disk.content_mut(inode)?.set_length(change.stamp, length.0);
+                    Ok(())
+                });
+                Outcome::SetLength(result.map_err(|it| of(Operation::SetLength, it)))
+            }
             op => unreachable!("{op:?} is an operation on a socket"),
         }
+    }
+
+    fn reserve(
+        &mut self,
+        machine: MachineId,
+        inode: crate::disk::Inode,
+        length: u64,
+    ) -> Result<Reserved, Errno> {
+        let host = self.host(machine);
+        host.faults.fails(inode, FileFault::Write)?;
+        let (had, change) = (host.disk.content(inode)?.length(), host.disk.change());
+        if length <= had {
+            return Ok(Reserved::Done);
+        }
+        let content = host.disk.content_mut(inode)?;
+        if content.allocate(change, 0, length, true).is_ok() {
+            return Ok(Reserved::Done);
+        }
+        content.set_length(change.stamp, had);
+        Ok(Reserved::NoRoom { free: Bytes(had + host.disk.room().free.0) })
     }
 
     fn write(

@@ -235,6 +235,8 @@ impl fmt::Display for Named<'_> {
             Outcome::Punch(_) => "punched",
             Outcome::Zero(_) => "zeroed",
             Outcome::Map(_) => "mapped",
+            Outcome::Reserve(_) => "reserved",
+            Outcome::SetLength(_) => "its length set",
             Outcome::Accept(_) => "accepted",
             Outcome::Connect(_) => "connected",
             Outcome::Send { .. } => "sent",

@@ -80,6 +80,16 @@ impl Slot {
         }
     }
 
+    /// The file that it works on.
+    pub(super) const fn file(&self) -> Option<&File> {
+        match &self.work {
+            Some(Work::Read { file, .. } | Work::Write { file, .. } | Work::SyncData { file }) => {
+                Some(file)
+            }
+            _ => None,
+        }
+    }
+
     /// The entry for what is left to do, or how the operation ends without the kernel. What the entry points at lives
     /// in this slot, on the heap, until the operation ends.
     pub(super) fn entry(&mut self) -> Result<Entry, Outcome> {

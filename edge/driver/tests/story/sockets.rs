@@ -51,7 +51,7 @@ fn accepted(outcome: Outcome) -> Accepted {
 
 /// Both ends of a connection through a listener, all made by the driver.
 fn connected(desk: &mut Desk, listener: &Socket, address: Address) -> (Socket, Accepted) {
-    let socket = Linux.stream_for(&address).expect("a socket");
+    let socket = Linux::default().stream_for(&address).expect("a socket");
     desk.submit(1, Op::Accept { listener: listener.clone() });
     desk.submit(2, Op::Connect { socket: socket.clone(), address });
     let outcome = desk.outcome(2);
@@ -67,7 +67,7 @@ fn an_echo_over_tcp_and_over_a_unix_socket() {
     let port_zero = Address::Inet("127.0.0.1:0".parse().expect("an address"));
     let path = Address::Unix(folder.path().join("echo.sock"));
     for wanted in [port_zero, path] {
-        let listener = Linux.listen(&wanted, 8).expect("listening");
+        let listener = Linux::default().listen(&wanted, 8).expect("listening");
         let bound = listener.local_address().expect("its name");
         let address = bound.map_or(wanted, Address::Inet);
         let (here, there) = connected(&mut desk, &listener, address);
@@ -87,9 +87,10 @@ fn an_echo_over_tcp_and_over_a_unix_socket() {
 
 #[test]
 fn a_refused_connection_is_a_connect_error() {
-    let listener = Linux.listen(&Address::Inet("127.0.0.1:0".parse().expect("an address")), 1);
+    let listener =
+        Linux::default().listen(&Address::Inet("127.0.0.1:0".parse().expect("an address")), 1);
     let address = listener.and_then(|l| l.local_address()).expect("a port").expect("TCP");
-    let socket = Linux.stream_for(&Address::Inet(address)).expect("a socket");
+    let socket = Linux::default().stream_for(&Address::Inet(address)).expect("a socket");
     let outcome =
         desk(DriverOptions::default()).run(Op::Connect { socket, address: Address::Inet(address) });
     assert_eq!(outcome.error().and_then(|e| e.errno()), Some(Errno::CONNREFUSED));

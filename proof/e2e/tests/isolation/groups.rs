@@ -12,9 +12,13 @@ use std::thread;
 
 const SIZE: Bytes = Bytes::mib(4);
 
-/// A pair with a second group, `web`, like the first.
 fn two_groups() -> Pair {
-    let pair = Plan::new("db").mode(Mode::Sync).volume("data", SIZE).prepare();
+    with_web(Plan::new("db").mode(Mode::Sync).volume("data", SIZE))
+}
+
+/// A pair with a second group, `web`.
+pub(crate) fn with_web(plan: Plan) -> Pair {
+    let pair = plan.prepare();
     let mut text = std::fs::read_to_string(pair.config()).expect("it was written");
     text += "\n[group.web]\nnodes = [\"lyon\", \"paris\"]\nmode = \"sync\"\n";
     text += &format!("\n[group.web.volume.data]\nsize = \"{}B\"\n", SIZE.0);
@@ -26,18 +30,18 @@ fn two_groups() -> Pair {
     pair
 }
 
-fn web(pair: &Pair, node: &str) -> Client {
+pub(crate) fn web(pair: &Pair, node: &str) -> Client {
     Client::connect_unix(pair.state(node).join("nbd.sock"), "web/data").expect("web is served")
 }
 
-fn served(status: &Value, group: &str) -> Value {
+pub(crate) fn served(status: &Value, group: &str) -> Value {
     let groups = status["groups"].as_array().cloned().unwrap_or_default();
     groups.into_iter().find(|shown| shown["name"] == group).unwrap_or_default()
 }
 
 /// `web` becomes primary there, with its peer.
 #[track_caller]
-fn begin_web(pair: &Pair, node: &str) {
+pub(crate) fn begin_web(pair: &Pair, node: &str) {
     let reaches = |what: &str, wanted: &dyn Fn(&Value) -> bool| {
         eventually(PATIENCE, what, || wanted(&served(&pair.status(node), "web")).then_some(()));
     };

@@ -2,5 +2,6 @@
 //! What fails in one group, or in its files, and what the other groups of the daemon notice of it: nothing.
 
 mod groups;
+mod hung;
 mod room;
 mod state;

@@ -2,8 +2,8 @@
 //! The members of a volume that has several, in the words of the control API.
 
 use crate::shard::group::{Group, ReadCost};
-use crate::shard::plan::{MemberPlan, MemberStore};
-use helio_api::{SetMemberState, SetMemberStatus};
+use crate::shard::plan::{MemberPlan, MemberStore, VolumePlan};
+use helio_api::{Service, SetMemberState, SetMemberStatus};
 use helio_engine::{Duty, MemberStatus};
 use helio_units::{Bytes, Items, VolumeIndex};
 
@@ -24,6 +24,17 @@ pub(super) fn members(group: &Group, at: VolumeIndex) -> (Vec<SetMemberStatus>, 
         shown.clear();
     }
     (shown, [set.unmerged, set.blank])
+}
+
+/// Where operations on the members are performed, the worst of them.
+pub(super) fn service(volume: &VolumePlan) -> Service {
+    let stores = volume.members.iter().flatten().filter_map(MemberPlan::store);
+    let services = stores.map(|store| match store.service() {
+        helio_driver::Service::Here => Service::Here,
+        helio_driver::Service::Aside => Service::Aside,
+        helio_driver::Service::Slow => Service::Slow,
+    });
+    services.max().unwrap_or_default()
 }
 
 /// The path of the first full member of several.

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Questions to file systems that may never answer: each is asked on a thread, and whoever asks waits only so long.
+//!
+//! Only what changes nothing is asked so. A change that nobody waits for could still happen later, behind a newer one, and the error of
+//! a flush would be told to nobody.
+
+use rustix::io::Errno;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// Questions that may be without an answer at once, in one process. Further ones fail at once.
+const OPEN_MAX: usize = 256;
+
+/// What is asked about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Subject {
+    /// What is at a path.
+    Path(PathBuf),
+    /// An open file, by where its descriptor is kept.
+    File(usize),
+}
+
+/// Questions without an answer, and whether each has been given up.
+#[derive(Debug)]
+struct Open {
+    next: u64,
+    questions: BTreeMap<u64, (Subject, bool)>,
+}
+
+static OPEN: Mutex<Open> = Mutex::new(Open { next: 0, questions: BTreeMap::new() });
+
+impl Open {
+    /// None if there are too many, or another one about the same was given up and has no answer yet: nobody waits for that twice.
+    fn ask(&mut self, about: Subject) -> Option<u64> {
+        let mut all = self.questions.values();
+        let in_vain = all.any(|(other, given_up)| *given_up && *other == about);
+        if in_vain || self.questions.len() >= OPEN_MAX {
+            return None;
+        }
+        self.next += 1;
+        self.questions.insert(self.next, (about, false));
+        Some(self.next)
+    }
+
+    fn give_up(&mut self, question: u64) {
+        if let Some((_, given_up)) = self.questions.get_mut(&question) {
+            *given_up = true;
+        }
+    }
+}
+
+fn open() -> MutexGuard<'static, Open> {
+    locked(&OPEN)
+}
+
+/// Nothing under these locks panics halfway through a change.
+fn locked<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+    lock.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Asks, and waits that long for the answer. One that comes later is dropped.
+///
+/// # Errors
+/// As of the question; `TIMEDOUT` if there is no answer, as there was none to an earlier one, or too many others have none.
+pub(crate) fn ask<T, E, Q>(patience: Duration, about: Subject, question: Q) -> Result<T, E>
+where
+    T: Send + 'static,
+    E: From<Errno> + Send + 'static,
+    Q: FnOnce() -> Result<T, E> + Send + 'static,
+{
+    let Some(number) = open().ask(about) else { return Err(Errno::TIMEDOUT.into()) };
+    let question = Arc::new(Mutex::new(Some(question)));
+    let taken = Arc::clone(&question);
+    let (tell, told) = sync_channel(1);
+    let thread = thread::Builder::new().name("helio-ask".to_owned()).spawn(move || {
+        let question = locked(&taken).take();
+        let answer = question.map(|question| question());
+        open().questions.remove(&number);
+        // Nobody listens to a late answer.
+        let _late = answer.map(|answer| tell.send(answer));
+    });
+    if thread.is_err()
+        && let Some(question) = { locked(&question).take() }
+    {
+        // A process that may have no more threads has to wait.
+        open().questions.remove(&number);
+        return question();
+    }
+    told.recv_timeout(patience).unwrap_or_else(|_| {
+        open().give_up(number);
+        Err(Errno::TIMEDOUT.into())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_without_an_answer_is_given_up_and_another_one_about_the_same_at_once() {
+        let minute = Duration::from_secs(60);
+        let about = |path: &str| Subject::Path(path.into());
+        assert_eq!(ask(minute, about("here"), || Ok::<_, Errno>(7)), Ok(7));
+        let refused = ask::<(), _, _>(minute, about("here"), || Err(Errno::NOENT));
+        assert_eq!(refused, Err(Errno::NOENT));
+        let (answer, silence) = sync_channel::<()>(0);
+        let hangs = ask(Duration::from_millis(10), about("hung"), move || {
+            let _answered = silence.recv();
+            Ok::<_, Errno>(())
+        });
+        assert_eq!(hangs, Err(Errno::TIMEDOUT));
+        assert_eq!(ask(minute, about("hung"), || Ok::<_, Errno>(8)), Err(Errno::TIMEDOUT));
+        assert_eq!(ask(minute, about("here"), || Ok::<_, Errno>(9)), Ok(9), "others are answered");
+        drop(answer);
+        while ask(minute, about("hung"), || Ok::<_, Errno>(10)) != Ok(10) {
+            thread::yield_now();
+        }
+    }
+}
