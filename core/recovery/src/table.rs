@@ -361,7 +361,7 @@ pub fn only_followed(asker: &Hello, other: &Hello) -> bool {
         other.lineage.relation_of(&asker.lineage),
         Relation::Same | Relation::Parent(_) | Relation::Older(_)
     );
-    let proven = other.clean && other.consistent && !other.suspect;
+    let proven = other.clean && !other.suspect;
     contains && !asker.wrote && other.wrote && proven && !planted(Plant::FalseSplit)
 }
 
@@ -440,7 +440,7 @@ pub fn facts_of(source: &Hello, target: &Hello) -> Facts {
         Relation::Same => (Kinship::Same, target.wrote),
         Relation::Parent(fork) if at_fork(fork) => (Kinship::AtFork, beyond(fork)),
         Relation::Parent(fork) | Relation::Older(fork) => (Kinship::Behind, beyond(fork)),
-        Relation::Sibling(parted) => (Kinship::Sibling, beyond(parted)),
+        Relation::Sibling => (Kinship::Sibling, answered),
         Relation::Descendant(_) => (Kinship::Descendant, false),
         Relation::Unrelated => (Kinship::Unrelated, false),
     };
