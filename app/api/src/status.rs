@@ -271,7 +271,7 @@ pub enum Service {
     /// By the thread that serves the group, or through its ring.
     #[default]
     Here,
-    /// On threads: its file system may keep whoever asks it waiting.
+    /// On threads: its file system may keep a caller waiting.
     Aside,
     /// On threads until the next start: a call took longer than 50 ms.
     Slow,
@@ -318,7 +318,7 @@ pub struct VolumeStatus {
     pub copy_waits: Option<CopyWait>,
     /// How the member is read and written.
     pub io: Io,
-    /// Where operations on the member are performed; of several, the last of these words that is true of one.
+    /// Where operations on the member are performed. If there are several, `slow` if that is true of one, else `aside` if that is.
     #[serde(default)]
     pub service: Service,
     /// Whether the member is a sparse file, which costs allocation on first writes.

@@ -52,6 +52,8 @@ use tokio::sync::watch;
 
 /// How many groups are opened at the same time.
 const OPENERS: usize = 16;
+/// How many members are looked at at the same time.
+const ASKERS: usize = 64;
 
 /// Opens a file; one that it makes only its owner may read.
 fn private(host: &Host, path: &Path, flags: OFlags) -> Result<File, Errno> {
@@ -70,7 +72,7 @@ pub(crate) fn plans(
 ) -> Result<Vec<GroupPlan>> {
     takes_part(view, node, (&state.host, &state.path))?;
     let mut others = Others::of(&state.host);
-    view.groups.iter().for_each(|group| others.take_all(group, node));
+    others.take_all(view.groups.iter(), node);
     let groups: Vec<_> = view.groups.iter().zip(trust::guards(view, own)).collect();
     let (left, opened) = (Mutex::new(groups.into_iter().enumerate()), Mutex::new(BTreeMap::new()));
     let next = || locked(&left).next();
@@ -150,7 +152,7 @@ pub(crate) fn one_plan(
     others.groups.extend(view.groups.iter().map(|view| view.name.to_owned()));
     let found = view.groups.iter().zip(guards).find(|(view, _)| view.name == group);
     let Some((view, (_, guard))) = found else { bail!("node {node} is not in {group}") };
-    others.take_all(view, node);
+    others.take_all([view].into_iter(), node);
     plan((view, guard), node, state, &others)
 }
 
@@ -407,23 +409,41 @@ impl Others {
         Members::of(self.host(), view, node, &self.groups)
     }
 
-    /// Takes the members of a group, in the order of the file: which of two groups gets a member that both name does not depend on
-    /// which is opened first.
-    fn take_all(&mut self, view: &GroupView<'_>, node: &str) {
-        self.groups.insert(view.name.to_owned());
-        for (volume, config) in &view.group.volumes {
-            let name = format!("{}/{volume}", view.name);
-            for path in config.members_on(node) {
-                if let Err(error) = self.take((&name, path)) {
-                    self.refused.insert((name.clone(), path.clone()), format!("{error:#}"));
-                }
+    /// Takes the members of groups, in the order of the file: which of two groups gets a member that both name does not depend on
+    /// which is opened first. All file systems are asked at once, as one that does not respond takes its time.
+    fn take_all<'a>(&mut self, views: impl Iterator<Item = &'a GroupView<'a>>, node: &str) {
+        let mut members = Vec::new();
+        for view in views {
+            self.groups.insert(view.name.to_owned());
+            for (volume, config) in &view.group.volumes {
+                let name = format!("{}/{volume}", view.name);
+                members.extend(config.members_on(node).iter().map(|path| (name.clone(), path)));
+            }
+        }
+        let (left, known) = (Mutex::new(members.iter()), Mutex::new(BTreeMap::new()));
+        let ask = || {
+            while let Some((_, path)) = { locked(&left).next() } {
+                let identity = MemberIdentity::of_path(self.host(), path).ok();
+                locked(&known).insert(path.as_path(), identity);
+            }
+        };
+        self.host().together(ASKERS.min(members.len()), &ask);
+        let known = known.into_inner().unwrap_or_else(PoisonError::into_inner);
+        for (name, path) in &members {
+            let Some(Some(identity)) = known.get(path.as_path()) else { continue };
+            if let Err(error) = self.take_as(name, path, *identity) {
+                self.refused.insert((name.clone(), path.to_path_buf()), format!("{error:#}"));
             }
         }
     }
 
-    /// No store belongs to two volumes, whatever it is called: it is this volume's from now on.
     fn take(&mut self, (name, path): (&str, &Path)) -> Result<()> {
         let Ok(identity) = MemberIdentity::of_path(self.host(), path) else { return Ok(()) };
+        self.take_as(name, path, identity)
+    }
+
+    /// No store belongs to two volumes, whatever it is called: it is this volume's from now on.
+    fn take_as(&mut self, name: &str, path: &Path, identity: MemberIdentity) -> Result<()> {
         if let Some((_, other)) = self.taken.iter().find(|(i, _)| i.overlaps(&identity)) {
             if other == name {
                 bail!(

@@ -90,7 +90,7 @@ fn put_away(host: &Host, state: &Path, group: &str) -> io::Result<()> {
     let first = state.join("groups").join(format!("{group}.meta"));
     [Some(first), second].into_iter().flatten().try_for_each(|path| {
         let folder = folder_of(&path);
-        ended(host.rename(&path, &free_name(host, folder, group)))?;
+        ended(free_name(host, folder, group).and_then(|free| host.rename(&path, &free)))?;
         host.sync_folder(folder)
     })
 }
@@ -167,12 +167,15 @@ impl Remains {
         let others = [&before].into_iter().chain(&results).map(|file| (file, false));
         for (file, keep) in metadata.map(|file| (file, keep)).chain(others) {
             let folder = folder_of(file);
-            let to = keep.then(|| free_name(host, folder, &self.group));
-            let cleared = match &to {
-                Some(to) => host.rename(file, to),
-                None => host.remove(file),
+            let cleared = if keep {
+                free_name(host, folder, &self.group).and_then(|to| {
+                    host.rename(file, &to)?;
+                    kept.push(to);
+                    Ok(())
+                })
+            } else {
+                host.remove(file)
             };
-            kept.extend(to.filter(|_| cleared.is_ok()));
             if let Err(error) = ended(cleared).and_then(|()| host.sync_folder(folder)) {
                 unfinished.add(file, &error);
                 unfinished.files.push(file.clone());
@@ -189,9 +192,8 @@ fn folder_of(path: &Path) -> &Path {
     path.parent().unwrap_or(Path::new("/"))
 }
 
-fn free_name(host: &Host, folder: &Path, group: &str) -> PathBuf {
-    let named = |n: u32| folder.join(format!("{group}.meta.released-{n}"));
-    (1..).map(named).find(|path| host.facts(path, true).is_err()).unwrap_or_else(|| named(0))
+fn free_name(host: &Host, folder: &Path, group: &str) -> Result<PathBuf, Errno> {
+    host.first_free(|n| folder.join(format!("{group}.meta.released-{n}")))
 }
 
 #[cfg(test)]

@@ -94,12 +94,16 @@ pub fn nameplate_at(host: &Host, path: &Path) -> Option<String> {
 /// What is at a path, if it is a file with a name of ours.
 fn named(host: &Host, path: &Path) -> Result<Option<File>, Errno> {
     // Opening anything else may wait, or change something.
-    if host.facts(path, true).map(|facts| facts.kind) != Ok(FileType::RegularFile) {
-        return Ok(None);
+    match host.facts(path, true).map(|facts| facts.kind) {
+        Ok(FileType::RegularFile) => {}
+        Ok(_) | Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
+        Err(errno) => return Err(errno),
     }
     let file = host.open(path, OFlags::RDONLY, Mode::empty())?;
-    let found = file.body().attribute(ATTRIBUTE, &mut [0; NAME_BYTES]);
-    Ok((found == Ok(NAME_BYTES)).then_some(file))
+    match file.body().attribute(ATTRIBUTE, &mut [0; NAME_BYTES]) {
+        Err(Errno::TIMEDOUT) => Err(Errno::TIMEDOUT),
+        found => Ok((found == Ok(NAME_BYTES)).then_some(file)),
+    }
 }
 
 /// Whether a file has a name of ours; a device never does. A file that cannot be opened may have one.

@@ -125,8 +125,8 @@ pub enum Refusal {
         /// The volume's size.
         size: Bytes,
     },
-    /// Its file system, most likely on another host, does not answer.
-    #[error("{step}: its file system does not answer")]
+    /// Its file system, most likely on another host, does not respond.
+    #[error("{step}: its file system does not respond")]
     NoAnswer {
         /// What was asked.
         step: &'static str,

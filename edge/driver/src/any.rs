@@ -6,9 +6,6 @@ use crate::{Host, PollDriver, RingDriver, Socket, Waker};
 use std::io;
 use std::time::Duration;
 
-/// Threads beside a ring: only what it does not carry runs there.
-const RING_WORKERS: usize = 4;
-
 /// Which driver is wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DriverChoice {
@@ -35,17 +32,16 @@ impl AnyDriver {
     /// # Errors
     /// As the driver's own `new`.
     pub fn open(choice: DriverChoice, spin: Duration) -> io::Result<(Self, Option<io::Error>)> {
+        let options = DriverOptions { spin, ..DriverOptions::default() };
         let why = match choice {
             DriverChoice::Poll => None,
-            DriverChoice::Auto | DriverChoice::Ring => {
-                match RingDriver::new(DriverOptions { workers: RING_WORKERS, spin }) {
-                    Ok(ring) => return Ok((Self::Ring(Box::new(ring)), None)),
-                    Err(error) if choice == DriverChoice::Ring => return Err(error),
-                    Err(error) => Some(error),
-                }
-            }
+            DriverChoice::Auto | DriverChoice::Ring => match RingDriver::new(options) {
+                Ok(ring) => return Ok((Self::Ring(Box::new(ring)), None)),
+                Err(error) if choice == DriverChoice::Ring => return Err(error),
+                Err(error) => Some(error),
+            },
         };
-        let poll = PollDriver::new(DriverOptions { spin, ..DriverOptions::default() })?;
+        let poll = PollDriver::new(options)?;
         Ok((Self::Poll(Box::new(poll)), why))
     }
 

@@ -53,6 +53,15 @@ impl Open {
     }
 }
 
+/// A question that is closed when this is dropped, also by a panic.
+struct Closed(u64);
+
+impl Drop for Closed {
+    fn drop(&mut self) {
+        open().questions.remove(&self.0);
+    }
+}
+
 fn open() -> MutexGuard<'static, Open> {
     locked(&OPEN)
 }
@@ -78,8 +87,9 @@ where
     let (tell, told) = sync_channel(1);
     let thread = thread::Builder::new().name("helio-ask".to_owned()).spawn(move || {
         let question = locked(&taken).take();
+        let closed = Closed(number);
         let answer = question.map(|question| question());
-        open().questions.remove(&number);
+        drop(closed);
         // Nobody listens to a late answer.
         let _late = answer.map(|answer| tell.send(answer));
     });

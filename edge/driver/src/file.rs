@@ -111,7 +111,7 @@ impl Job {
 
     /// Whether it is a write of at most `most` bytes that ends in the page cache.
     pub(crate) fn is_cached_write(&self, most: u64) -> bool {
-        matches!(self, Self::Write { file, extent, sync: false, .. } if file.is_cached() && extent.length <= most)
+        matches!(self, Self::Write { file, extent, sync: false, .. } if file.is_cached_here() && extent.length <= most)
     }
 
     /// Does a write, and returns the file; gives back anything else.
@@ -125,7 +125,7 @@ impl Job {
     /// and back costs tens of microseconds, the copy costs two.
     pub(crate) fn perform_at_once(mut self) -> Result<Outcome, Self> {
         if let Self::Read { file, extent, buffer } = &mut self
-            && file.is_cached()
+            && file.is_cached_here()
             && extent.length > 0
             && let Ok(target) = front(buffer, *extent)
             && target.len() <= INLINE_READ
@@ -255,14 +255,16 @@ fn reserve(body: &dyn FileBody, length: u64) -> Result<Reserved, Errno> {
     if length <= had {
         return Ok(Reserved::Done);
     }
-    let free = || Bytes(had + body.room().map_or(0, |room| room.free.0));
+    let free = || body.room().map(|room| Bytes(had + room.free.0));
     match body.allocate(FallocateFlags::empty(), 0, length) {
         Err(Errno::NOSPC | Errno::DQUOT | Errno::FBIG) => {
             body.set_length(had)?;
-            Ok(Reserved::NoRoom { free: free() })
+            Ok(Reserved::NoRoom { free: free()? })
         }
-        Err(Errno::OPNOTSUPP) if length > free().0 => Ok(Reserved::NoRoom { free: free() }),
-        Err(Errno::OPNOTSUPP) => body.set_length(length).map(|()| Reserved::Done),
+        Err(Errno::OPNOTSUPP) => match free()? {
+            free if length > free.0 => Ok(Reserved::NoRoom { free }),
+            _ => body.set_length(length).map(|()| Reserved::Done),
+        },
         allocated => allocated.map(|()| Reserved::Done),
     }
 }

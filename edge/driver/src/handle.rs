@@ -74,6 +74,11 @@ impl File {
         !self.cached && self.is_here()
     }
 
+    /// Whether the thread that asks may use the page cache itself.
+    pub(crate) fn is_cached_here(&self) -> bool {
+        self.cached && self.is_here()
+    }
+
     /// A call of the thread that asks took too long.
     pub(crate) fn move_aside(&self) {
         self.shared.service.move_aside();

@@ -30,9 +30,6 @@ pub(crate) struct Inline {
 impl Inline {
     /// Does the job where that is expected to be quick, else gives it back.
     pub(crate) fn perform(&mut self, job: Job) -> Result<Outcome, Job> {
-        if !job.on().is_here() {
-            return Err(job);
-        }
         let job = match job.perform_at_once() {
             Ok(outcome) => return Ok(outcome),
             Err(job) => job,

@@ -57,10 +57,14 @@ impl Linux {
         Arc::new(Self { patience })
     }
 
-    /// Before a change: it is waited for, however long, so its file system is asked whether it answers at all.
+    /// Before a change: it is waited for, however long, so the file system of its folder is asked whether it answers at all.
     fn answers(self, path: &Path) -> Result<(), Errno> {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        match self.ask(folder.unwrap_or(Path::new(".")), |folder| statvfs(folder).map(drop)) {
+        self.answers_at(folder.unwrap_or(Path::new(".")))
+    }
+
+    fn answers_at(self, folder: &Path) -> Result<(), Errno> {
+        match self.ask(folder, |folder| statvfs(folder).map(drop)) {
             Err(Errno::TIMEDOUT) => Err(Errno::TIMEDOUT),
             // The change itself says what is wrong.
             _ => Ok(()),
@@ -160,6 +164,7 @@ impl Machine for Linux {
 
     fn rename(&self, from: &Path, to: &Path) -> Result<(), Errno> {
         self.answers(from)?;
+        self.answers(to)?;
         rename(from, to)
     }
 
@@ -174,7 +179,7 @@ impl Machine for Linux {
     }
 
     fn remove_tree(&self, folder: &Path) -> io::Result<()> {
-        self.answers(folder)?;
+        self.answers_at(folder)?;
         std::fs::remove_dir_all(folder)
     }
 

@@ -199,6 +199,21 @@ impl dyn Machine {
         !is_missing(self.facts(path, false))
     }
 
+    /// The first path of a series at which nothing is.
+    ///
+    /// # Errors
+    /// It cannot be told of one of them.
+    pub fn first_free(&self, named: impl Fn(u32) -> PathBuf) -> Result<PathBuf, Errno> {
+        for path in (1..=u32::MAX).map(named) {
+            match self.facts(&path, false) {
+                Ok(_) => {}
+                Err(Errno::NOENT) => return Ok(path),
+                Err(errno) => return Err(errno),
+            }
+        }
+        Err(Errno::EXIST)
+    }
+
     /// Creates a folder and those above it that are missing.
     ///
     /// # Errors

@@ -133,10 +133,6 @@ impl PollDriver {
 
 impl Driver for PollDriver {
     fn submit(&mut self, token: Token, op: Op) {
-        let op = match Job::of(op) {
-            Ok(job) => return self.submit_job(token, job),
-            Err(op) => op,
-        };
         let (socket, want) = match op {
             Op::Accept { listener } => (listener, Want::Accept),
             Op::Connect { socket, address } => (socket, Want::Connect { address, begun: false }),
@@ -145,8 +141,13 @@ impl Driver for PollDriver {
                 (socket, Want::Send { pieces, cursor: Cursor::default() })
             }
             Op::Ready { socket } => (socket, Want::Ready),
-            // Any other one is a job.
-            _ => return self.waits.push(token),
+            op => {
+                return match Job::of(op) {
+                    Ok(job) => self.submit_job(token, job),
+                    // Any other one is on a socket.
+                    Err(_) => self.waits.push(token),
+                };
+            }
         };
         self.sockets.submit(token, socket, want, &mut self.ready);
     }

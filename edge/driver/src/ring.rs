@@ -26,14 +26,15 @@ use kernel::Kernel;
 use lanes::{Lanes, Way};
 use slot::{Next, Slot, Work};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Flushes of one file that the ring has at once. The rest goes to the workers, which keep to their own share.
 const FLUSHES_MAX: usize = 2;
-/// For so long each operation on a file is handed in alone, behind a call that took long.
+/// For so long each operation on a file is handed in alone, behind a call that took long; and so many slow ones move a file aside.
 const SUSPICION: Duration = Duration::from_secs(10);
+const SLOW_CALLS: usize = 3;
 /// Marks of entries that are no operation of the shard's.
 const BELL: u64 = u64::MAX;
 const CANCEL: u64 = u64::MAX - 1;
@@ -62,10 +63,10 @@ pub struct RingDriver {
     waits: Vec<Token>,
     /// Waits with operations on files under way, and waits for sockets alone: a store and a peer have little in common.
     spins: [Spin; 2],
-    /// Operations on files have been handed in since the last call that waited.
-    fresh: bool,
     /// Until then each operation on a file is handed in by a call of its own.
-    suspicious: Option<Instant>,
+    suspicion: Option<Instant>,
+    /// The files for which such a call took long.
+    slow_calls: Vec<RawFd>,
     /// Set when the kernel refused an entry: the driver is of no more use.
     broken: Option<io::Error>,
 }
@@ -95,8 +96,8 @@ impl RingDriver {
             ready: Vec::new(),
             waits: Vec::new(),
             spins: [Spin::new(options.spin), Spin::new(options.spin)],
-            fresh: false,
-            suspicious: None,
+            suspicion: None,
+            slow_calls: Vec::new(),
             broken: None,
         })
     }
@@ -105,9 +106,6 @@ impl RingDriver {
         match self.inline.perform(job) {
             Ok(outcome) => self.ready.push(Completion { token, outcome }),
             Err(job) => {
-                if !job.on().is_here() {
-                    self.workers.widen(DriverOptions::default().workers);
-                }
                 self.inline.busy().began(job.file(), Instant::now());
                 self.workers.submit(token, job);
             }
@@ -148,7 +146,9 @@ impl RingDriver {
                     self.flying += 1;
                     if lane.is_none() {
                         self.on_files += 1;
-                        self.handed_in(at);
+                        if let Some(until) = self.suspicion {
+                            self.hand_in_alone(at, until);
+                        }
                     }
                 } else {
                     let outcome = self.slots[at].cancelled();
@@ -159,20 +159,26 @@ impl RingDriver {
         }
     }
 
-    /// A call that hands in operations on files and takes long may have waited for their file system, or for their end, as the kernel
-    /// does both in one. Whoever is to blame is found by handing in each alone for a while.
-    fn handed_in(&mut self, at: usize) {
-        self.fresh = true;
-        let Some(until) = self.suspicious else { return };
+    /// Hands in what a slot just gave, alone, and blames its file if the call takes long. A busy host may take the CPU away for as long, but
+    /// hardly several times.
+    #[cold]
+    #[inline(never)]
+    fn hand_in_alone(&mut self, at: usize, until: Instant) {
         let (began, file) = (Instant::now(), self.slots[at].file().cloned());
         if began > until {
-            self.suspicious = None;
+            self.suspicion = None;
         }
         if let Err(error) = self.kernel.submit() {
             self.broken = Some(error);
         }
-        if began.elapsed() > LONGEST_CALL {
-            file.inspect(File::move_aside);
+        if began.elapsed() <= LONGEST_CALL {
+            return;
+        }
+        let Some(file) = file else { return };
+        let number = file.as_fd().as_raw_fd();
+        self.slow_calls.push(number);
+        if self.slow_calls.iter().filter(|slow| **slow == number).count() == SLOW_CALLS {
+            file.move_aside();
         }
     }
 
@@ -301,11 +307,23 @@ impl RingDriver {
             }
         }
         let waited = began.elapsed();
-        if std::mem::take(&mut self.fresh) && waited > LONGEST_CALL {
-            self.suspicious = Some(began + waited + SUSPICION);
+        if kind == 0 && waited > LONGEST_CALL && self.suspicion.is_none() {
+            // The kernel takes operations in and waits for their ends in one call: one of the two took long.
+            self.suspicion = Some(began + waited + SUSPICION);
+            self.slow_calls.clear();
         }
         self.spins[kind].waited(waited);
         Ok(())
+    }
+
+    /// What the ring does not carry.
+    #[inline(never)]
+    fn submit_other(&mut self, token: Token, op: Op) {
+        match Job::of(op) {
+            Ok(job) => self.submit_job(token, job),
+            // Any other one is on a socket.
+            Err(_) => self.waits.push(token),
+        }
     }
 
     fn cancel_slot(&mut self, at: usize) {
@@ -358,11 +376,7 @@ impl Driver for RingDriver {
                 let work = Work::Ready { socket: socket.clone() };
                 self.submit_on_socket(token, &socket, Way::In, work);
             }
-            op => match Job::of(op) {
-                Ok(job) => self.submit_job(token, job),
-                // Any other one is on a socket.
-                Err(_) => self.waits.push(token),
-            },
+            op => self.submit_other(token, op),
         }
     }
 

@@ -36,10 +36,17 @@ pub enum Service {
 impl Service {
     /// What the kernel says of an open file.
     pub(crate) fn of(fd: &OwnedFd) -> Self {
-        let is_device = fstat(fd)
-            .is_ok_and(|facts| FileType::from_raw_mode(facts.st_mode) == FileType::BlockDevice);
-        let is_trusted = || fstatfs(fd).is_ok_and(|it| TRUSTED.contains(&(it.f_type as u64)));
-        if is_device || is_trusted() { Self::Here } else { Self::Aside }
+        let is_file = fstat(fd).is_ok_and(|facts| {
+            let kind = FileType::from_raw_mode(facts.st_mode);
+            matches!(kind, FileType::RegularFile | FileType::Directory)
+        });
+        if is_file { Self::on(fstatfs(fd).ok().map(|it| it.f_type as u64)) } else { Self::Here }
+    }
+
+    /// A file on the file system of that number, if the kernel tells it.
+    fn on(file_system: Option<u64>) -> Self {
+        let is_trusted = file_system.is_some_and(|number| TRUSTED.contains(&number));
+        if is_trusted { Self::Here } else { Self::Aside }
     }
 }
 
@@ -87,8 +94,10 @@ mod tests {
     #[test]
     fn files_of_known_file_systems_are_served_here_and_others_aside() {
         let shared = std::fs::File::open("/dev/shm").expect("it is there");
-        let (pipe, _) = std::io::pipe().expect("a pipe");
         assert_eq!(Service::of(&shared.into()), Service::Here);
-        assert_eq!(Service::of(&pipe.into()), Service::Aside);
+        let (pipe, _) = std::io::pipe().expect("a pipe");
+        assert_eq!(Service::of(&pipe.into()), Service::Here, "it has no file system");
+        let fuse = 0x6573_5546;
+        assert_eq!([Some(fuse), None].map(Service::on), [Service::Aside; 2]);
     }
 }

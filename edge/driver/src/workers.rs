@@ -115,17 +115,6 @@ impl<J: Task> Workers<J> {
         Ok(())
     }
 
-    /// From now on there are at least so many threads. One that cannot be started is left out.
-    pub(crate) fn widen(&mut self, count: usize) {
-        let mut todo = lock(&self.desk.todo);
-        let missing = count.saturating_sub(todo.count);
-        todo.count += missing;
-        drop(todo);
-        for _ in 0..missing {
-            let _no_thread = self.spawn();
-        }
-    }
-
     /// Queues a job and calls a thread where one is free: a busy one looks at the queue before it rests.
     pub(crate) fn submit(&mut self, token: Token, job: J) {
         let mut todo = lock(&self.desk.todo);

@@ -5,7 +5,7 @@ use super::{Finding, Wish};
 use crate::config::{GroupView, NodeView, VolumeConfig};
 use crate::open::look;
 use helio_disk::{OpenError, Refusal, StoreKind};
-use helio_driver::{FileType, Host};
+use helio_driver::{Errno, FileType, Host};
 use helio_engine::SafeCopy;
 use helio_units::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
@@ -89,12 +89,12 @@ fn member(
 /// A member that the running daemon uses: whether it still has the size that it is served with.
 fn held(host: &Host, role: String, path: &Path, configured: Bytes) -> Finding {
     let what = format!("{role} {}", path.display());
-    let facts = host.facts(path, true).ok();
-    let facts = facts.filter(|facts| facts.kind == FileType::RegularFile);
-    let found = facts.map(|facts| facts.length);
+    let facts = host.facts(path, true);
+    let found = facts.map(|facts| (facts.kind == FileType::RegularFile).then_some(facts.length));
     let refusal = match found {
-        Some(found) if found < configured => Refusal::TooSmall { found, configured },
-        Some(found) if found > configured => Refusal::TooLarge { found, configured },
+        Err(Errno::TIMEDOUT) => Refusal::NoAnswer { step: "stat" },
+        Ok(Some(found)) if found < configured => Refusal::TooSmall { found, configured },
+        Ok(Some(found)) if found > configured => Refusal::TooLarge { found, configured },
         _ => return Finding::ok(what, "in use by the running daemon"),
     };
     let error = OpenError { role, path: path.to_owned(), refusal };
@@ -161,8 +161,13 @@ fn before_images(view: &GroupView<'_>) -> Bytes {
 
 fn room(host: &Host, ground: &Ground) -> Finding {
     let what = format!("free space at {}", ground.folder.display());
-    let Ok(room) = host.room(&ground.folder) else {
-        return Finding::ok(what, "the file system does not report its free space");
+    let room = match host.room(&ground.folder) {
+        Ok(room) => room,
+        Err(Errno::TIMEDOUT) => {
+            let hint = "check the server or the program that provides it";
+            return Finding::warn(what, "the file system does not respond", hint);
+        }
+        Err(_) => return Finding::ok(what, "the file system does not report its free space"),
     };
     let free = room.free;
     let Ground { now, later, .. } = ground;

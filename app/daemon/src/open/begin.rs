@@ -232,10 +232,7 @@ impl Old {
             return Ok((file, None));
         }
         let named = |n: u32| path.with_file_name(format!("{group}.meta.damaged-{n}"));
-        let kept = (1..)
-            .map(named)
-            .find(|path| host.facts(path, true).is_err())
-            .unwrap_or_else(|| named(0));
+        let kept = host.first_free(named).with_context(shown)?;
         host.rename(&path, &kept).with_context(shown)?;
         Ok((metadata::open(host, &path, true)?, Some(kept)))
     }

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!   List ──> Header ────────┐
-//!   Append ──> records ─────┴──> Flush ──> Note ──> Done
+//!   Append ──> records ─────┴──> Flush ──> Note ──> Done      Flush ──nothing is preserved──> Cut ──> Note
 //!   Check, Load, Overlay ──> records are read and checked
 //!   Amend ──> chunks of a branch are overwritten        Flush ──> Sync ──> Done      Reserve ──> Done
 //! ```

@@ -53,7 +53,7 @@ fn a_member_whose_file_system_hangs_stops_no_other_group() {
             for _ in 0..20 {
                 let began = Instant::now();
                 client
-                    .write(writes % 1024 << 12, &[7; 4096], writes % 4 == 0)
+                    .write((writes % 1024) << 12, &[7; 4096], writes % 4 == 0)
                     .expect("web goes on");
                 (writes, longest) = (writes + 1, longest.max(began.elapsed()));
             }
@@ -85,7 +85,7 @@ fn a_start_and_a_check_name_the_member_whose_file_system_hangs_and_wait_no_longe
     let checked = pair.check("paris");
     assert_eq!(checked.status.code(), Some(1), "{checked}");
     let row = checked.stdout.lines().find(|row| row.contains(&member)).unwrap_or_default();
-    assert!(row.starts_with("FAIL") && row.contains("does not answer"), "{checked}");
+    assert!(row.starts_with("FAIL") && row.contains("does not respond"), "{checked}");
     let ok =
         |what: &str| checked.stdout.lines().any(|row| row.starts_with("ok") && row.contains(what));
     assert!(ok("member of web/data") && ok("I/O driver"), "{checked}");
@@ -93,7 +93,7 @@ fn a_start_and_a_check_name_the_member_whose_file_system_hangs_and_wait_no_longe
     pair.start("paris");
     let told = pair.helio("paris", &["status", "db"]);
     assert_eq!(told.status.code(), Some(7), "{told}");
-    assert!(told.stdout.contains(&member) && told.stdout.contains("does not answer"), "{told}");
+    assert!(told.stdout.contains(&member) && told.stdout.contains("does not respond"), "{told}");
     begin_web(&pair, "paris");
     web(&pair, "paris").write(0, &[3; 4096], true).expect("web is served");
 
