@@ -51,6 +51,7 @@ export function groupStatus(pair, node) {
         blank_bytes: 0,
         copy_waits: null,
         io: "direct",
+        service: "here",
         sparse: false,
         dirty_bytes: isPrimary ? pair.dirty : 0,
         verified: null,
