@@ -273,7 +273,7 @@ pub enum Service {
     Here,
     /// On threads: its file system may keep a caller waiting.
     Aside,
-    /// On threads until the next start: a call took longer than 50 ms.
+    /// On threads until the next start: calls took longer than 50 ms.
     Slow,
 }
 

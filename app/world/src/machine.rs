@@ -343,8 +343,8 @@ impl Process {
         SimKernel::new(self.host.world.clone(), self.host.clone())
     }
 
-    /// Does what the thread of its shard does.
-    pub(crate) fn on_shard<T>(&self, turn: impl FnOnce() -> T) -> T {
+    /// Does what the thread of its shard does: a call that may block panics in there, as that thread must never wait.
+    pub fn on_shard<T>(&self, turn: impl FnOnce() -> T) -> T {
         self.host.world.on_shard(turn)
     }
 

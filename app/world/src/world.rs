@@ -113,6 +113,15 @@ pub struct World {
     shared: Arc<Shared>,
 }
 
+/// A turn of a shard, until it is dropped.
+struct OnShard<'a>(&'a World);
+
+impl Drop for OnShard<'_> {
+    fn drop(&mut self) {
+        self.0.lock().on_shard = false;
+    }
+}
+
 impl fmt::Debug for World {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("World")
@@ -157,12 +166,11 @@ impl World {
         self
     }
 
-    /// What is done in there is done by the thread of a shard: a call that may block is a mistake of ours, and panics.
+    /// Runs a turn of a shard. A call that may block is a mistake of ours there, and panics.
     pub(crate) fn on_shard<T>(&self, turn: impl FnOnce() -> T) -> T {
         self.lock().on_shard = true;
-        let done = turn();
-        self.lock().on_shard = false;
-        done
+        let _turn = OnShard(self);
+        turn()
     }
 
     /// The same as `lock`, for a call that may block.

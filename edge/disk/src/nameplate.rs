@@ -106,10 +106,12 @@ fn named(host: &Host, path: &Path) -> Result<Option<File>, Errno> {
     }
 }
 
-/// Whether a file has a name of ours; a device never does. A file that cannot be opened may have one.
-#[must_use]
-pub fn is_named(host: &Host, path: &Path) -> bool {
-    !matches!(named(host, path), Ok(None))
+/// Whether a file has a name of ours; a device never does.
+///
+/// # Errors
+/// It cannot be examined, so that it may have one.
+pub fn is_named(host: &Host, path: &Path) -> Result<bool, Errno> {
+    Ok(named(host, path)?.is_some())
 }
 
 /// Whether a file has a stamp. One that cannot be opened has none that is known.
@@ -325,6 +327,6 @@ mod tests {
         set_stamp(&file, &[7; 28]).expect("it has a name, so it can have a stamp");
         assert_eq!(stamp_of(&file), Some(vec![7; 28]));
         forget_name(&host, &one).expect("its owner may");
-        assert!(!is_named(&host, &one) && stamp_of(&file).is_none());
+        assert!(is_named(&host, &one) == Ok(false) && stamp_of(&file).is_none());
     }
 }

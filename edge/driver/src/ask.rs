@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Questions to file systems that may never answer: each is asked on a thread, and whoever asks waits only so long.
+//! Questions to file systems that may never answer: a thread asks each one, and the caller waits for a limited time.
 //!
-//! Only what changes nothing is asked so. A change that nobody waits for could still happen later, behind a newer one, and the error of
-//! a flush would be told to nobody.
+//! A question changes nothing. A change that was given up could still happen later, behind a newer one, and the error of a flush would
+//! be lost.
 
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -34,16 +34,18 @@ struct Open {
 static OPEN: Mutex<Open> = Mutex::new(Open { next: 0, questions: BTreeMap::new() });
 
 impl Open {
-    /// None if there are too many, or another one about the same was given up and has no answer yet: nobody waits for that twice.
-    fn ask(&mut self, about: Subject) -> Option<u64> {
+    /// `TIMEDOUT` if a caller has waited in vain for another one about the same, which has no answer yet; `AGAIN` if there are too many.
+    fn ask(&mut self, about: Subject) -> Result<u64, Errno> {
         let mut all = self.questions.values();
-        let in_vain = all.any(|(other, given_up)| *given_up && *other == about);
-        if in_vain || self.questions.len() >= OPEN_MAX {
-            return None;
+        if all.any(|(other, given_up)| *given_up && *other == about) {
+            return Err(Errno::TIMEDOUT);
+        }
+        if self.questions.len() >= OPEN_MAX {
+            return Err(Errno::AGAIN);
         }
         self.next += 1;
         self.questions.insert(self.next, (about, false));
-        Some(self.next)
+        Ok(self.next)
     }
 
     fn give_up(&mut self, question: u64) {
@@ -71,17 +73,17 @@ fn locked<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Asks, and waits that long for the answer. One that comes later is dropped.
+/// Asks a question, and waits that long for its answer. An answer that comes later is dropped.
 ///
 /// # Errors
-/// As of the question; `TIMEDOUT` if there is no answer, as there was none to an earlier one, or too many others have none.
+/// As of the question; `TIMEDOUT` if there is no answer, or there was none to an earlier one; `AGAIN` if too many others have none.
 pub(crate) fn ask<T, E, Q>(patience: Duration, about: Subject, question: Q) -> Result<T, E>
 where
     T: Send + 'static,
     E: From<Errno> + Send + 'static,
     Q: FnOnce() -> Result<T, E> + Send + 'static,
 {
-    let Some(number) = open().ask(about) else { return Err(Errno::TIMEDOUT.into()) };
+    let number = open().ask(about)?;
     let question = Arc::new(Mutex::new(Some(question)));
     let taken = Arc::clone(&question);
     let (tell, told) = sync_channel(1);
@@ -90,7 +92,7 @@ where
         let closed = Closed(number);
         let answer = question.map(|question| question());
         drop(closed);
-        // Nobody listens to a late answer.
+        // A late answer is dropped.
         let _late = answer.map(|answer| tell.send(answer));
     });
     if thread.is_err()

@@ -79,9 +79,9 @@ impl File {
         self.cached && self.is_here()
     }
 
-    /// A call of the thread that asks took too long.
-    pub(crate) fn move_aside(&self) {
-        self.shared.service.move_aside();
+    /// A call of the shard about it took that long.
+    pub(crate) fn called(&self, took: Duration) {
+        self.shared.service.called(took);
     }
 
     /// Reads so many bytes.

@@ -9,7 +9,6 @@
 use crate::busy::Busy;
 use crate::file::Job;
 use crate::op::Outcome;
-use crate::service::LONGEST_CALL;
 use crate::workers::Task;
 use std::time::{Duration, Instant};
 
@@ -42,9 +41,7 @@ impl Inline {
         let (outcome, file) = job.write_in_place()?;
         let ended = Instant::now();
         self.resting = (ended - began > SLOW).then_some(ended + REST);
-        if ended - began > LONGEST_CALL {
-            file.move_aside();
-        }
+        file.called(ended - began);
         Ok(outcome)
     }
 

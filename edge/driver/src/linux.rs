@@ -208,9 +208,11 @@ impl Machine for Linux {
 
     fn together(&self, threads: usize, work: &(dyn Fn() + Sync)) {
         thread::scope(|scope| {
-            for _ in 0..threads {
-                scope.spawn(work);
+            // The caller is one of them, and does all of it if no other can be started.
+            for _ in 1..threads {
+                let _not_started = thread::Builder::new().spawn_scoped(scope, work);
             }
+            work();
         });
     }
 
@@ -239,7 +241,9 @@ fn stream_for(address: &Address) -> io::Result<OwnedFd> {
 
 /// Whether the kernel itself answers, at once: there may be much to ask. What a process has open may lie anywhere.
 fn is_kernels(path: &Path) -> bool {
-    let leads_away = || path.components().any(|part| part.as_os_str() == "fd");
+    let links = ["fd", "root", "cwd", "exe"];
+    let leads_away =
+        || path.components().any(|part| links.iter().any(|it| part.as_os_str() == *it));
     path.starts_with("/sys") || path.starts_with("/proc") && !leads_away()
 }
 

@@ -187,7 +187,7 @@ impl dyn Machine {
             .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8 text"))
     }
 
-    /// Whether there is something at a path, or that cannot be told: whoever uses it learns why.
+    /// Whether something is at a path. True if the file system does not say: opening it then returns the error.
     #[must_use]
     pub fn exists(&self, path: &Path) -> bool {
         !is_missing(self.facts(path, true))

@@ -26,15 +26,14 @@ use kernel::Kernel;
 use lanes::{Lanes, Way};
 use slot::{Next, Slot, Work};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Flushes of one file that the ring has at once. The rest goes to the workers, which keep to their own share.
 const FLUSHES_MAX: usize = 2;
-/// For so long each operation on a file is handed in alone, behind a call that took long; and so many slow ones move a file aside.
+/// For so long each operation on a file is handed in alone, behind a call that took long.
 const SUSPICION: Duration = Duration::from_secs(10);
-const SLOW_CALLS: usize = 3;
 /// Marks of entries that are no operation of the shard's.
 const BELL: u64 = u64::MAX;
 const CANCEL: u64 = u64::MAX - 1;
@@ -65,8 +64,6 @@ pub struct RingDriver {
     spins: [Spin; 2],
     /// Until then each operation on a file is handed in by a call of its own.
     suspicion: Option<Instant>,
-    /// The files for which such a call took long.
-    slow_calls: Vec<RawFd>,
     /// Set when the kernel refused an entry: the driver is of no more use.
     broken: Option<io::Error>,
 }
@@ -97,7 +94,6 @@ impl RingDriver {
             waits: Vec::new(),
             spins: [Spin::new(options.spin), Spin::new(options.spin)],
             suspicion: None,
-            slow_calls: Vec::new(),
             broken: None,
         })
     }
@@ -159,8 +155,7 @@ impl RingDriver {
         }
     }
 
-    /// Hands in what a slot just gave, alone, and blames its file if the call takes long. A busy host may take the CPU away for as long, but
-    /// hardly several times.
+    /// Hands in alone what a slot just gave, and tells its file how long that took.
     #[cold]
     #[inline(never)]
     fn hand_in_alone(&mut self, at: usize, until: Instant) {
@@ -171,15 +166,7 @@ impl RingDriver {
         if let Err(error) = self.kernel.submit() {
             self.broken = Some(error);
         }
-        if began.elapsed() <= LONGEST_CALL {
-            return;
-        }
-        let Some(file) = file else { return };
-        let number = file.as_fd().as_raw_fd();
-        self.slow_calls.push(number);
-        if self.slow_calls.iter().filter(|slow| **slow == number).count() == SLOW_CALLS {
-            file.move_aside();
-        }
+        file.inspect(|file| file.called(began.elapsed()));
     }
 
     /// Hands an entry to the kernel; where that cannot be done the next wait says why.
@@ -310,7 +297,6 @@ impl RingDriver {
         if kind == 0 && waited > LONGEST_CALL && self.suspicion.is_none() {
             // The kernel takes operations in and waits for their ends in one call: one of the two took long.
             self.suspicion = Some(began + waited + SUSPICION);
-            self.slow_calls.clear();
         }
         self.spins[kind].waited(waited);
         Ok(())

@@ -1,35 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where the operations on a file may be performed: by the thread that asks, which must never wait, or aside, on threads that may.
+//! Where the operations on a file are performed: by the thread of the shard, which must never wait, or aside, by worker threads.
 //!
 //! ```text
-//!   a file system that is known to take a request without waiting ──> Here ──a call of the asking thread took long──> Slow
-//!   every other one ──> Aside
+//!   block device, file system of the list ──> Here ──calls of the shard took long──> Slow
+//!   any other file system ──> Aside
 //! ```
-//! A file server that is gone, or a daemon behind FUSE that sleeps, keeps whoever hands it a request until it answers, also where the
-//! request goes through a ring. So only file systems of this list, and block devices, are trusted.
+//! A file server that is gone, or a daemon behind FUSE that sleeps, keeps the calling thread until it answers, also if the request
+//! goes through a ring. So only block devices and the file systems of a list are trusted.
 
 use rustix::fs::{FileType, fstat, fstatfs};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::time::Duration;
 
-/// A call of the asking thread that takes longer moves the file aside.
+/// A call of the shard that takes longer is slow.
 pub(crate) const LONGEST_CALL: Duration = Duration::from_millis(50);
 
-/// The numbers of the file systems whose requests wait for nobody: ext2 to ext4, XFS, Btrfs, tmpfs, ramfs, overlayfs (whose upper layer
-/// is never on another host), and the kernel's own proc and sysfs (statfs(2)).
+/// The numbers of the file systems that take a request without waiting for another host or process (statfs(2)): ext2 to ext4, XFS, Btrfs,
+/// tmpfs, ramfs, overlayfs (whose upper layer is on this host as a rule), and the kernel's own proc and sysfs.
 const TRUSTED: [u64; 8] =
     [0xEF53, 0x5846_5342, 0x9123_683E, 0x0102_1994, 0x8584_58F6, 0x794C_7630, 0x9FA0, 0x6265_6572];
 
 /// Where operations on a file are performed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
 pub enum Service {
-    /// By the thread that asks, or through its ring.
+    /// By the thread of the shard, or through its ring.
     Here,
-    /// On threads: its file system is not one of those that are known not to keep the caller waiting.
+    /// On threads: its file system is not in the list of those that do not keep the caller waiting.
     Aside,
-    /// On threads: a call of the asking thread took longer than 50 ms once.
+    /// On threads until the file is opened again: three calls of the shard took longer than 50 ms each.
     Slow,
 }
 
@@ -50,30 +49,41 @@ impl Service {
     }
 }
 
-/// The same, shared by everyone who holds the file.
+/// So many slow calls move a file aside: a busy host may take the CPU away for as long, but hardly so often.
+const SLOW_CALLS: u8 = 3;
+const ASIDE: u8 = u8::MAX;
+
+/// The same, shared by all clones of the file: the slow calls so far, or [`ASIDE`].
 #[derive(Debug)]
 pub(crate) struct Shown(AtomicU8);
 
 impl Shown {
     pub(crate) const fn new(service: Service) -> Self {
-        Self(AtomicU8::new(service as u8))
+        Self(AtomicU8::new(match service {
+            Service::Here => 0,
+            Service::Slow => SLOW_CALLS,
+            Service::Aside => ASIDE,
+        }))
     }
 
     pub(crate) fn get(&self) -> Service {
         match self.0.load(Relaxed) {
-            0 => Service::Here,
-            1 => Service::Aside,
-            _ => Service::Slow,
+            ASIDE => Service::Aside,
+            SLOW_CALLS.. => Service::Slow,
+            _ => Service::Here,
         }
     }
 
     pub(crate) fn is_here(&self) -> bool {
-        self.0.load(Relaxed) == Service::Here as u8
+        self.0.load(Relaxed) < SLOW_CALLS
     }
 
-    /// A call took long.
-    pub(crate) fn move_aside(&self) {
-        let _was_aside = self.0.compare_exchange(0, Service::Slow as u8, Relaxed, Relaxed);
+    /// A call of the shard took that long.
+    pub(crate) fn called(&self, took: Duration) {
+        if took > LONGEST_CALL {
+            let more = |calls| (calls < SLOW_CALLS).then(|| calls + 1);
+            let _is_moved = self.0.fetch_update(Relaxed, Relaxed, more);
+        }
     }
 }
 
@@ -82,13 +92,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_was_slow_stays_aside_and_one_that_is_aside_is_not_called_slow() {
+    fn the_third_slow_call_moves_a_file_and_one_that_is_aside_is_not_called_slow() {
         let [here, aside] = [Service::Here, Service::Aside].map(Shown::new);
-        assert!(here.is_here() && !aside.is_here());
+        let slow = LONGEST_CALL + Duration::from_nanos(1);
+        let calls = [LONGEST_CALL, slow, LONGEST_CALL, slow, LONGEST_CALL];
+        for took in calls {
+            here.called(took);
+            aside.called(took);
+        }
+        assert!(here.is_here() && here.get() == Service::Here && !aside.is_here());
         for shown in [&here, &aside] {
-            shown.move_aside();
+            shown.called(slow);
+            shown.called(slow);
         }
         assert_eq!((here.get(), aside.get()), (Service::Slow, Service::Aside));
+        assert!(!here.is_here());
     }
 
     #[test]

@@ -263,7 +263,7 @@ fn look(platform: &Platform, store: &Store, wish: &Wish, config: &Config) -> Res
         );
     }
     let is_file = matches!(identity, MemberIdentity::File { .. });
-    let named = helio_disk::is_named(host, path);
+    let named = helio_disk::is_named(host, path).unwrap_or(true);
     not_owned(host, path, wish, config)?;
     Ok(Looked { named, size, sparse: is_file && facts.held < size, identity })
 }

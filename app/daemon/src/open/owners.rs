@@ -41,16 +41,28 @@ impl<'a> Members<'a> {
         Self { host, node, paths: members.map(PathBuf::as_path).collect(), groups }
     }
 
-    /// Those that carry an identity of Heliograph's. Block devices never do.
+    /// Those that carry an identity of Heliograph's, or may. Block devices never do.
     pub(super) fn named(&self) -> impl Iterator<Item = &'a Path> {
-        self.paths.iter().copied().filter(|path| helio_disk::is_named(self.host, path))
+        let may_be = |path: &&Path| helio_disk::is_named(self.host, path).unwrap_or(true);
+        self.paths.iter().copied().filter(may_be)
     }
 
     /// A group without metadata is new only if no member of it took part before.
     pub(super) fn not_lost(&self, places: &Places, engine: &helio_engine::Config) -> Result<()> {
         let (group, node) = (&engine.group, &engine.node);
         self.not_claimed(places, group)?;
-        if let Some(member) = self.named().next() {
+        for member in &self.paths {
+            match helio_disk::is_named(self.host, member) {
+                Ok(false) => continue,
+                Ok(true) => {}
+                Err(errno) => bail!(
+                    "{} has no metadata of {group}, and {} cannot be examined: {}\n  hint: repair access to this member first: it may \
+                     have belonged to the group",
+                    places.first.display(),
+                    member.display(),
+                    std::io::Error::from(errno)
+                ),
+            }
             bail!(
                 "{} has an identity of Heliograph, and {} has no metadata of {group}: the metadata is lost, or this is \
                  another state directory. Nothing was changed\n  hint: check --state and its mount. If {1} is lost for \

@@ -19,7 +19,7 @@ use crate::shard::looks::{Timetable, Watched};
 use crate::shard::payloads::Payloads;
 use crate::shard::token::{Kind, token};
 use helio_api::BeforeImageStatus;
-use helio_driver::{Buffer, Driver, File, Op, Outcome, Piece, Pool, Reserved, Shared};
+use helio_driver::{Buffer, Driver, File, Op, OpError, Outcome, Piece, Pool, Reserved, Shared};
 use helio_engine::{PoolOp, PoolOutcome, Row, StoreFault, lay_over};
 use helio_format::before::{CHUNK_BYTES, CopyStage, CopyView, KeptCopy, PAGE_BYTES, Slot};
 use helio_ledger::{BeforeStore, BeforeWrite, Chunk};
@@ -326,11 +326,7 @@ impl Before {
             panic!("a before-image operation that was not started")
         };
         if let Some(error) = outcome.error() {
-            tracing::error!(file = self.shown, %error, "the before-image file failed");
-            // What needs no room, and what is preserved already, goes on.
-            let is_spared =
-                matches!(work, Work::Read(_) | Work::Amend { .. } | Work::Reserve | Work::Cut);
-            self.failed |= !is_spared;
+            self.note_failure(&work, error);
         }
         match work {
             Work::Amend { left, failed } => {
@@ -372,6 +368,23 @@ impl Before {
                 Some(PoolOutcome::Done)
             }
             Work::Note => Some(PoolOutcome::Done),
+        }
+    }
+
+    /// An operation failed. What needs no room, and what is preserved already, goes on.
+    fn note_failure(&mut self, work: &Work, error: OpError) {
+        let file = &self.shown;
+        match work {
+            Work::Reserve => {
+                tracing::error!(file, %error, "space for before-images cannot be reserved");
+            }
+            Work::Cut => {
+                tracing::warn!(file, %error, "the space of ended before-images is not freed");
+            }
+            work => {
+                tracing::error!(file, %error, "the before-image file failed");
+                self.failed |= !matches!(work, Work::Read(_) | Work::Amend { .. });
+            }
         }
     }
 

@@ -2,8 +2,10 @@
 //! Files: what a power cut, a full disk and a failed flush leave.
 
 use crate::common::{Desk, MEMBER, create, durable, pass, read, two, write};
-use helio_driver::{Cause, Errno, FallocateFlags, File, Mode, OFlags, Op, Outcome, Run, SeekFrom};
-use helio_units::Extent;
+use helio_driver::{
+    Cause, Errno, FallocateFlags, File, Mode, OFlags, Op, Outcome, Reserved, Run, SeekFrom,
+};
+use helio_units::{Bytes, Extent};
 use helio_world::{FileFault, Odds, SimMachine};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -282,4 +284,35 @@ fn folders_are_made_listed_and_removed_when_they_are_empty() {
     assert_eq!(missing.err(), Some(Errno::NOENT));
     let real = host.real_path(Path::new("/var/./lib/../lib/helio")).expect("it is there");
     assert_eq!(real, Path::new("/var/lib/helio"));
+}
+
+#[test]
+fn a_reservation_finds_room_or_leaves_the_file_as_it_was() {
+    let (world, paris, _) = two(1);
+    let mut desk = Desk::on(&world, &paris);
+    let file = durable(&desk.host(), MEMBER, &[1; 2 * SECTOR]);
+    let length = |file: &File| file.body().facts().expect("it is open").length;
+    let mut reserve = |length| match desk.run(Op::Reserve { file: file.clone(), length }) {
+        Outcome::Reserve(reserved) => reserved.expect("nothing fails"),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(reserve(Bytes(SECTOR as u64)), Reserved::Done);
+    assert_eq!(length(&file), Bytes(2 * SECTOR as u64), "it is never cut");
+    assert_eq!(reserve(Bytes::mib(1)), Reserved::Done);
+    assert_eq!(length(&file), Bytes::mib(1));
+    let Reserved::NoRoom { free } = reserve(Bytes::gib(1)) else { panic!("the disk is smaller") };
+    assert!(free > Bytes::mib(32) && free <= Bytes::mib(64), "{free}");
+    assert_eq!(length(&file), Bytes::mib(1));
+    let cut = desk.run(Op::SetLength { file: file.clone(), length: Bytes(SECTOR as u64) });
+    assert!(matches!(cut, Outcome::SetLength(Ok(()))), "{cut:?}");
+    assert_eq!(length(&file), Bytes(SECTOR as u64));
+}
+
+#[test]
+#[should_panic(expected = "a call that may block, on the thread of a shard")]
+fn a_shard_that_looks_at_a_file_itself_panics() {
+    let (world, paris, _) = two(1);
+    let desk = Desk::on(&world, &paris);
+    let file = durable(&desk.host(), MEMBER, &[1; SECTOR]);
+    desk.process.on_shard(|| file.body().facts()).expect("it does not come to this");
 }

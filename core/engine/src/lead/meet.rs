@@ -73,8 +73,8 @@ impl Primary {
         let known = same_process || peer.lineage.generation == ours.generation;
         let followed = !(peer.wrote || peer.alone);
         let durable = self.target.cursors().durable();
-        // Where a cut was shipped, `durable` is the last item in it, and its marker is behind that: what a process received is
-        // compared with what was said to be durable, both of them positions of the line. One that follows nobody tells none.
+        // After a shipped cut, `durable` is the last item in the cut, and the marker of the cut is behind that item. So the position that
+        // the peer received is compared with the position that it reported as durable. A peer that follows no primary reports 0.
         let heard_less =
             peer.received > Sequence::ZERO && peer.received < self.target.told_durable();
         let holds_less = followed

@@ -3,7 +3,9 @@
 
 use super::desk;
 use crate::common::{Desk, scratch, scratch_direct};
-use helio_driver::{Buffer, Cause, DriverOptions, Errno, File, Op, OpError, Outcome, Piece, Token};
+use helio_driver::{
+    Buffer, Cause, DriverOptions, Errno, File, Op, OpError, Outcome, Piece, Reserved, Token,
+};
 use helio_units::{Bytes, Extent};
 use std::os::unix::fs::FileExt;
 
@@ -110,6 +112,22 @@ fn an_attribute_is_set_and_made_stable_or_the_kernel_says_why_not() {
     assert!(matches!(outcome, Outcome::SyncData(Ok(()))), "{outcome:?}");
     let refused = failed(desk.run(set("no-such-namespace")));
     assert_eq!(refused.operation.to_string(), "write of an extended attribute");
+}
+
+#[test]
+fn a_reservation_makes_a_file_longer_and_never_shorter_and_a_new_length_does_either() {
+    let (mut desk, file) = (desk(DriverOptions::default()), scratch(8192));
+    for (wanted, length) in [(4096, 8192), (1 << 20, 1 << 20)] {
+        let outcome = desk.run(Op::Reserve { file: file.clone(), length: Bytes(wanted) });
+        assert!(matches!(outcome, Outcome::Reserve(Ok(Reserved::Done))), "{outcome:?}");
+        let facts = file.body().facts().expect("it is open");
+        assert_eq!(facts.length, Bytes(length));
+        // What was there before may be a hole.
+        assert!(wanted < length || facts.held >= facts.length, "{facts:?}");
+    }
+    let outcome = desk.run(Op::SetLength { file: file.clone(), length: Bytes(4096) });
+    assert!(matches!(outcome, Outcome::SetLength(Ok(()))), "{outcome:?}");
+    assert_eq!(file.body().facts().expect("it is open").length, Bytes(4096));
 }
 
 #[test]

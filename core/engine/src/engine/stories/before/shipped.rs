@@ -140,7 +140,7 @@ fn a_peer_behind_the_marker_of_a_cut_that_it_reported_as_durable_is_compared_who
         desk.read_all();
         let others = desk.looks.split_off(1);
         desk.look_all();
-        // What is written meanwhile is in the next cut.
+        // A write during the shipping belongs to the next cut.
         desk.overwrite_preserved(0);
         desk.looks = others;
         desk.look_all();
