@@ -440,7 +440,10 @@ pub fn facts_of(source: &Hello, target: &Hello) -> Facts {
         Relation::Same => (Kinship::Same, target.wrote),
         Relation::Parent(fork) if at_fork(fork) => (Kinship::AtFork, beyond(fork)),
         Relation::Parent(fork) | Relation::Older(fork) => (Kinship::Behind, beyond(fork)),
-        Relation::Sibling => (Kinship::Sibling, answered),
+        // What was answered alone has no number.
+        Relation::Sibling(parted) => {
+            (Kinship::Sibling, target.wrote && (target.alone || beyond(parted)))
+        }
         Relation::Descendant(_) => (Kinship::Descendant, false),
         Relation::Unrelated => (Kinship::Unrelated, false),
     };

@@ -43,8 +43,8 @@ pub enum Relation {
     Older(Sequence),
     /// This one is an ancestor of the other, which forked at that position.
     Descendant(Sequence),
-    /// Both forked from the same generation, and neither contains the other.
-    Sibling,
+    /// Both forked from the same generation, and neither contains the other: up to that position both hold the same.
+    Sibling(Sequence),
     /// They never shared a history.
     Unrelated,
 }
@@ -111,10 +111,9 @@ impl Lineage {
             if at == 0 { Relation::Parent(fork) } else { Relation::Older(fork) }
         } else if let Some((_, fork)) = other.fork_of(self.generation) {
             Relation::Descendant(fork)
-        } else if self.ancestors().iter().any(|a| other.fork_of(a.generation).is_some()) {
-            Relation::Sibling
         } else {
-            Relation::Unrelated
+            let parted = |own: &Ancestor| Some(own.fork.min(other.fork_from(own.generation)?));
+            self.ancestors().iter().find_map(parted).map_or(Relation::Unrelated, Relation::Sibling)
         }
     }
 
@@ -161,7 +160,8 @@ mod tests {
         assert_eq!(third.relation_of(&second), Relation::Parent(Sequence(20)));
         assert_eq!(third.relation_of(&first), Relation::Older(Sequence(10)));
         assert_eq!(first.relation_of(&third), Relation::Descendant(Sequence(10)));
-        assert_eq!(third.relation_of(&rival), Relation::Sibling);
+        assert_eq!(third.relation_of(&rival), Relation::Sibling(Sequence(8)));
+        assert_eq!(rival.relation_of(&third), Relation::Sibling(Sequence(8)));
         let stranger = none.fork(Generation { number: 1, tag: 5 }, Sequence(0));
         assert_eq!(third.relation_of(&stranger), Relation::Unrelated);
     }

@@ -228,21 +228,16 @@ fn a_block_that_one_member_cannot_read_is_read_from_the_other_one_and_written_ag
     let (last, bytes) = (SIZE.0 - (1 << 20), vec![7; 1 << 20]);
     let mut client = connect(&stage.pair, "paris");
     client.write(last, &bytes, false).expect("both members are written");
-    // Readers beside one another: none of the members is always the one with the least to do.
-    stage.store.fail_extent(Extent::new(last, 1 << 20), false);
-    let reads: Vec<_> = (0..16)
-        .map(|_| {
-            let mut client = connect(&stage.pair, "paris");
-            std::thread::spawn(move || {
-                let mut read = vec![0; 1 << 20];
-                (0..50).for_each(|_| client.read(last, &mut read).expect("the other one is read"));
-                read
-            })
-        })
-        .collect();
-    for read in reads {
-        assert!(read.join().expect("it read") == bytes, "what the other member holds");
+    // Reads go to the member that cannot do them.
+    let first = stage.pair.member("paris", "data");
+    for (path, cost) in [(first.as_path(), "65535"), (stage.second(), "1")] {
+        let path = path.display().to_string();
+        stage.helio(&["member", "set", "db/data", &path, "--read-cost", cost]).expect_success();
     }
+    stage.store.fail_extent(Extent::new(last, 1 << 20), false);
+    let mut read = vec![0; 1 << 20];
+    client.read(last, &mut read).expect("the other one is read");
+    assert!(read == bytes, "what the other member holds");
     let shown = group(&stage.pair, "paris");
     assert!(number(&shown, "/volumes/0/members/1/repaired") > 0, "{shown:#}");
     stage.store.heal();

@@ -290,6 +290,43 @@ fn a_demoted_primary_refuses_one_that_only_followed_as_behind_and_not_as_parted(
     }
 }
 
+/// It began a generation with its peer's image, and left before it had copied that, and before anybody wrote.
+#[test]
+fn who_wrote_nothing_in_a_generation_of_its_own_agrees_to_the_node_whose_image_it_began_with() {
+    // What it left with, whether it answered anything alone, what the peer holds, and whether the peer becomes primary.
+    let cases = [
+        (4, false, 4, true),
+        (4, false, 6, true),
+        (4, false, 3, false),
+        (5, false, 4, false),
+        (4, true, 4, false),
+    ];
+    for (head, alone, durable, agrees) in cases {
+        let own = generation(1).fork(Generation { number: 2, tag: 9 }, Sequence(4));
+        let began = restarted(Role::Primary).engine.record.superblock().clone();
+        let (wrote, clean, consistent) = (true, true, false);
+        let head = Sequence(head);
+        let left = Superblock { lineage: own, head, wrote, alone, clean, consistent, ..began };
+        let mut desk = Desk::new(config());
+        desk.engine = Engine::new(config(), super::durable(left), 1, 1, Moment::ZERO);
+        let (incarnation, at) = (PEER + 1, Sequence(durable));
+        let peer = Hello { incarnation, sure: false, head: at, ..hello(generation(1), true) };
+        desk.meet(Hello { durable: at, metadata: 50, ..peer });
+        let generation = generation(1).generation;
+        desk.hear(Message::PromoteRequest { generation, durable: at });
+        let granted = desk.said.iter().rev().find_map(|m| match m {
+            Message::PromoteReply { granted, .. } => Some(*granted),
+            _ => None,
+        });
+        assert_eq!(
+            granted,
+            Some(agrees),
+            "left with {head:?}, alone: {alone}, the peer has {at:?}: {:?}",
+            desk.said
+        );
+    }
+}
+
 #[test]
 fn a_source_that_began_the_same_generation_elsewhere_is_rolled_back() {
     let lineage = generation(1).fork(Generation { number: 2, tag: 9 }, Sequence(4));
