@@ -6,7 +6,7 @@
 
 use crate::config::{GroupView, NodeView, VolumeConfig};
 use crate::control;
-use crate::shard::STRANGERS_MAX;
+use crate::shard::{STRANGERS_MAX, guests_of};
 use anyhow::{Result, bail};
 use helio_driver::Host;
 
@@ -19,7 +19,7 @@ const PER_GROUP: u64 = 5;
 /// What may be open at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Need {
-    clients: u64,
+    clients: u32,
     members: u64,
     groups: u64,
 }
@@ -33,7 +33,7 @@ fn members(view: &GroupView<'_>) -> u64 {
 impl Need {
     pub(crate) fn of(view: &NodeView<'_>) -> Self {
         Self {
-            clients: view.node.clients.into(),
+            clients: view.node.clients,
             members: view.groups.iter().map(members).sum(),
             groups: view.groups.len() as u64,
         }
@@ -46,7 +46,7 @@ impl Need {
     }
 
     fn total(self) -> u64 {
-        self.clients + self.without_clients()
+        u64::from(self.clients) + u64::from(guests_of(self.clients)) + self.without_clients()
     }
 }
 
@@ -117,12 +117,18 @@ fn hint(need: Need, hard: u64) -> String {
         "raise it (`LimitNOFILE={}` in the unit, `ulimit -Hn {0}` in a shell)",
         need.total()
     );
-    match hard.checked_sub(need.without_clients()) {
-        Some(room) if room > 0 => {
-            format!("{raise}, or set `clients = {room}` or less for the node")
-        }
-        _ => raise,
+    match clients_within(hard.saturating_sub(need.without_clients())) {
+        0 => raise,
+        clients => format!("{raise}, or set `clients = {clients}` or less for the node"),
     }
+}
+
+/// The most clients that so many descriptors are enough for, with their guests.
+fn clients_within(room: u64) -> u64 {
+    let fits = |clients: &u64| *clients + u64::from(guests_of(*clients as u32)) <= room;
+    let [few, many] = [0, u32::MAX].map(|clients| u64::from(guests_of(clients)));
+    let candidates = [room.saturating_sub(many), room / 2, room.saturating_sub(few)];
+    candidates.into_iter().filter(fits).max().unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -149,13 +155,18 @@ mod tests {
     fn everything_that_may_be_open_counts() {
         let more = Need { clients: 1025, members: 4, groups: 3 };
         assert_eq!(more.total() - NEED.total(), 1 + 1 + PER_GROUP);
-        assert_eq!(NEED.total() - NEED.without_clients(), 1024);
+        assert_eq!(NEED.total() - NEED.without_clients(), 2 * 1024);
     }
 
     #[test]
     fn the_hint_names_a_number_of_clients_that_would_do() {
-        let hard = NEED.without_clients() + 7;
+        let hard = NEED.without_clients() + 71;
         assert!(hint(NEED, hard).contains("set `clients = 7` or less"), "{}", hint(NEED, hard));
         assert!(!hint(NEED, 7).contains("clients ="), "no number of clients would do");
+        for room in [65, 66, 127, 128, 129, 500, 2047, 2048, 2049, 9000, 200_000] {
+            let total = |clients: u64| clients + u64::from(guests_of(clients as u32));
+            let most = clients_within(room);
+            assert!(total(most) <= room && total(most + 1) > room, "{most} of {room}");
+        }
     }
 }

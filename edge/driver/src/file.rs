@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Operations on files, each done to its end on the thread that calls.
+//! Operations on files, and computations: each is done to its end on the thread that calls.
 
 use crate::gather::{Cursor, total};
 use crate::op::{MAP_RUNS, Op, Outcome, Reserved, Run};
-use crate::{Buffer, Cause, File, FileBody, OpError, Operation, Piece};
+use crate::{Buffer, Cause, Computation, File, FileBody, OpError, Operation, Piece};
 use helio_units::{Bytes, Extent};
 use rustix::fs::{
     FallocateFlags, SeekFrom, XattrFlags, fallocate, fdatasync, fsetxattr, fsync, seek,
@@ -21,7 +21,7 @@ const ZEROES: usize = 256 << 10;
 
 static ZERO_BUFFER: LazyLock<Buffer> = LazyLock::new(|| Buffer::zeroed(ZEROES));
 
-/// The operations that may block, and so run on worker threads.
+/// The operations that may take long, and so run on worker threads.
 #[derive(Debug)]
 pub(crate) enum Job {
     Read { file: File, extent: Extent, buffer: Buffer },
@@ -34,6 +34,7 @@ pub(crate) enum Job {
     Map { file: File, extent: Extent },
     Reserve { file: File, length: Bytes },
     SetLength { file: File, length: Bytes },
+    Compute(Computation),
 }
 
 impl Job {
@@ -74,10 +75,14 @@ impl Job {
             Self::SetLength { file, length } => {
                 Outcome::SetLength(of(Operation::SetLength, file.body().set_length(length.0)))
             }
+            Self::Compute(computation) => {
+                computation.perform();
+                Outcome::Compute
+            }
         }
     }
 
-    /// The operation, if it is on a file; gives back any other.
+    /// The operation, unless it is on a socket or a wait; gives back those.
     pub(crate) fn of(op: Op) -> Result<Self, Op> {
         Ok(match op {
             Op::Read { file, extent, buffer } => Self::Read { file, extent, buffer },
@@ -90,23 +95,26 @@ impl Job {
             Op::Map { file, extent } => Self::Map { file, extent },
             Op::Reserve { file, length } => Self::Reserve { file, length },
             Op::SetLength { file, length } => Self::SetLength { file, length },
+            Op::Compute(computation) => Self::Compute(computation),
             op => return Err(op),
         })
     }
 
-    /// On which file.
-    pub(crate) const fn on(&self) -> &File {
-        let (Self::Read { file, .. }
-        | Self::Write { file, .. }
-        | Self::SyncData { file }
-        | Self::SyncAll { file }
-        | Self::SetAttribute { file, .. }
-        | Self::Punch { file, .. }
-        | Self::Zero { file, .. }
-        | Self::Map { file, .. }
-        | Self::Reserve { file, .. }
-        | Self::SetLength { file, .. }) = self;
-        file
+    /// On which file; none for a computation.
+    pub(crate) const fn on(&self) -> Option<&File> {
+        match self {
+            Self::Read { file, .. }
+            | Self::Write { file, .. }
+            | Self::SyncData { file }
+            | Self::SyncAll { file }
+            | Self::SetAttribute { file, .. }
+            | Self::Punch { file, .. }
+            | Self::Zero { file, .. }
+            | Self::Map { file, .. }
+            | Self::Reserve { file, .. }
+            | Self::SetLength { file, .. } => Some(file),
+            Self::Compute(_) => None,
+        }
     }
 
     /// Whether it is a write of at most `most` bytes that ends in the page cache.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The shape every driver has: operations, completions, and the trait between.
 
-use crate::{Address, Buffer, File, Host, OpError, Piece, Socket, Waker};
+use crate::{Address, Buffer, Computation, File, Host, OpError, Piece, Socket, Waker};
 use helio_units::{Bytes, Extent};
 use std::io;
 use std::net::SocketAddr;
@@ -98,6 +98,8 @@ pub enum Op {
         /// How long.
         length: Bytes,
     },
+    /// Does work that would keep the calling thread too long. Its result is in the [`Answer`](crate::Answer) of the computation.
+    Compute(Computation),
     /// Takes one connection.
     Accept {
         /// From this listener.
@@ -202,6 +204,8 @@ pub enum Outcome {
     Reserve(Result<Reserved, OpError>),
     /// Of [`Op::SetLength`].
     SetLength(Result<(), OpError>),
+    /// Of [`Op::Compute`]: it is done.
+    Compute,
     /// Of [`Op::Accept`].
     Accept(Result<Accepted, OpError>),
     /// Of [`Op::Connect`].
@@ -245,7 +249,7 @@ impl Outcome {
             Self::Map(result) => result.as_ref().err().copied(),
             Self::Reserve(result) => result.err(),
             Self::Recv { result, .. } => result.err(),
-            Self::Wait => None,
+            Self::Compute | Self::Wait => None,
         }
     }
 }

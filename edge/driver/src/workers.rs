@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The threads on which operations on files block.
+//! The threads on which operations on files block, and computations are done.
 //!
 //! A file whose device ends nothing must not keep the others waiting:
 //! * A quarter of the threads, at least one, is left to other files, if there is more than one. Further jobs of the file wait.
@@ -17,9 +17,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+/// In place of the number of a file, for what is on none.
+const NO_FILE: RawFd = -1;
+
 /// What a thread does.
 pub(crate) trait Task: Send + 'static {
-    /// On which file.
+    /// On which file, or [`NO_FILE`].
     fn file(&self) -> RawFd;
     /// Does it.
     fn perform(self) -> Outcome;
@@ -27,7 +30,7 @@ pub(crate) trait Task: Send + 'static {
 
 impl Task for Job {
     fn file(&self) -> RawFd {
-        self.on().as_fd().as_raw_fd()
+        self.on().map_or(NO_FILE, |file| file.as_fd().as_raw_fd())
     }
 
     fn perform(self) -> Outcome {

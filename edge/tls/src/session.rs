@@ -59,10 +59,31 @@ impl Session {
     /// # Errors
     /// The conversation is over; every later call fails the same way.
     pub fn open(&mut self, wire: &[u8], plain: &mut [u8]) -> Result<Opened, TlsError> {
+        self.unless_failed(|session| session.try_open(wire, plain))
+    }
+
+    /// Takes bytes from the wire as far as the handshake needs them, and returns how many: its arithmetic, in which a key of RSA takes
+    /// milliseconds, without any plain bytes. [`Session::open`] has what comes behind it, and why it failed.
+    pub fn shake(&mut self, wire: &[u8]) -> usize {
+        let mut rest = wire;
+        let _in_open = self.unless_failed(|session| {
+            session.greet(rest)?;
+            while !rest.is_empty() && session.is_handshaking() {
+                session.feed(&mut rest)?;
+            }
+            Ok(())
+        });
+        wire.len() - rest.len()
+    }
+
+    fn unless_failed<T>(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<T, TlsError>,
+    ) -> Result<T, TlsError> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
-        self.try_open(wire, plain).inspect_err(|error| {
+        work(self).inspect_err(|error| {
             // Adds nothing where an alert that says more is on its way, and would be noise to plain text.
             if !matches!(error, TlsError::NotTls { .. }) {
                 self.connection.send_close_notify();
@@ -71,22 +92,33 @@ impl Session {
         })
     }
 
-    fn try_open(&mut self, wire: &[u8], plain: &mut [u8]) -> Result<Opened, TlsError> {
-        if self.heard == 0
-            && let Some(&first) = wire.first()
-            && !FIRST_BYTES.contains(&first)
-        {
-            return Err(TlsError::NotTls { first });
+    /// Whether it begins as TLS does.
+    fn greet(&self, wire: &[u8]) -> Result<(), TlsError> {
+        match wire.first() {
+            Some(&first) if self.heard == 0 && !FIRST_BYTES.contains(&first) => {
+                Err(TlsError::NotTls { first })
+            }
+            _ => Ok(()),
         }
+    }
+
+    /// Takes some bytes, and returns how many.
+    fn feed(&mut self, rest: &mut &[u8]) -> Result<usize, TlsError> {
+        let before = rest.len();
+        self.connection.read_tls(rest).map_err(|e| TlsError::Failed(e.to_string()))?;
+        let used = before - rest.len();
+        let processed = self.connection.process_new_packets();
+        processed.map_err(|error| TlsError::explain(error, self.purpose))?;
+        self.watch_handshake(used)?;
+        Ok(used)
+    }
+
+    fn try_open(&mut self, wire: &[u8], plain: &mut [u8]) -> Result<Opened, TlsError> {
+        self.greet(wire)?;
         let mut rest = wire;
         let mut written = self.read(plain);
         while !rest.is_empty() && written < plain.len() && !self.closed {
-            let before = rest.len();
-            self.connection.read_tls(&mut rest).map_err(|e| TlsError::Failed(e.to_string()))?;
-            let used = before - rest.len();
-            let processed = self.connection.process_new_packets();
-            processed.map_err(|error| TlsError::explain(error, self.purpose))?;
-            self.watch_handshake(used)?;
+            let used = self.feed(&mut rest)?;
             let more = self.read(&mut plain[written..]);
             written += more;
             if used == 0 && more == 0 {
@@ -155,6 +187,12 @@ impl Session {
                 unreachable!("a vector takes every byte");
             }
         }
+    }
+
+    /// Whether the conversation failed.
+    #[must_use]
+    pub const fn has_failed(&self) -> bool {
+        self.failed.is_some()
     }
 
     /// Whether the handshake still goes on. A client's end is done before the server has looked at the client's key:

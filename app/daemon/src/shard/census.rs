@@ -48,6 +48,8 @@ pub struct Census {
     pub requests: Table,
     /// NBD connections.
     pub clients: Table,
+    /// Those of them that have not chosen an export.
+    pub guests: usize,
     /// Connections of peers that have not sent their first message.
     pub strangers: Table,
     /// Connections whose last message is being sent.
@@ -82,6 +84,7 @@ impl<D: Driver> Shard<D> {
         Census {
             requests: self.requests.table(),
             clients,
+            guests: self.clients.guests(),
             strangers,
             parting,
             payloads: sum(&mut self.groups.iter().map(|group| group.payloads.table())),

@@ -106,6 +106,16 @@ impl RefusalLog {
         }
     }
 
+    /// Logs that a client could not choose an export since as many as may use one do so.
+    pub(crate) fn full(&mut self, clients: u32, now: Moment) {
+        let Some(Admitted { left_out }) = self.repeats.admit("full", now) else { return };
+        tracing::warn!(
+            clients,
+            left_out,
+            "too many NBD clients; raise `clients` of the node, or disconnect some"
+        );
+    }
+
     /// Logs that the kernel could not give a connection. It is asked again every second.
     pub(crate) fn not_accepted(&mut self, why: &str, now: Moment) {
         let line = format!("not accepted: {why}");

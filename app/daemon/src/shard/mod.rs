@@ -56,6 +56,7 @@ use attached::Attached;
 pub(crate) use attached::{ATTACHED, End, Hold, Offer, Plug};
 pub(crate) use before::Before;
 use clients::Clients;
+pub(crate) use clients::guests_of;
 pub(crate) use clients::{Protection, export_of, is_in_copy};
 pub(crate) use clock::Clock;
 use copies::Copies;
@@ -394,6 +395,10 @@ impl<D: Driver> Shard<D> {
             (Kind::ClientSend, Outcome::Send { pieces, result }) => {
                 let (clients, mut io) = self.clients_and_io(now);
                 clients.sent((index, detail), pieces, result.is_ok(), &mut io);
+            }
+            (Kind::ClientShake, Outcome::Compute) => {
+                let (clients, mut io) = self.clients_and_io(now);
+                clients.shaken((index, detail), &mut io);
             }
             (Kind::Request, outcome) => {
                 if let Some(origin) = self.complete(index, Proof::Store(outcome), now) {

@@ -48,11 +48,12 @@ impl Stream {
         }
     }
 
-    /// From here on everything is sealed. Nothing may have arrived that was not used, and no send be under way.
+    /// From here on everything is sealed, what arrived and was not used included. No send may be under way.
     pub(crate) fn secure(&mut self, session: Session) {
-        assert!(self.arrived.is_empty() && !self.sending, "sealed in the middle of something");
+        assert!(!self.sending, "sealed in the middle of something");
         let plain = Buffer::zeroed(self.capacity);
         self.seal = Some(Seal { session, plain, unread: 0..0, failed: None, spare: Vec::new() });
+        self.unseal();
     }
 
     pub(crate) fn socket(&self) -> &Socket {

@@ -38,13 +38,15 @@ pub(crate) enum Kind {
     StrangerRecv,
     /// The last words to one.
     StrangerSend,
+    /// The arithmetic of a handshake with an NBD client; detail: its epoch.
+    ClientShake,
     /// A store's operation for a request that the engine has no part in; index: the request.
     Request,
     /// The kernel has a request for an attached volume; index: slot, detail: its epoch.
     AttachReady,
 }
 
-const KINDS: [Kind; 18] = [
+const KINDS: [Kind; 19] = [
     Kind::Woken,
     Kind::AcceptClient,
     Kind::AcceptPeer,
@@ -61,6 +63,7 @@ const KINDS: [Kind; 18] = [
     Kind::PartingSend,
     Kind::StrangerRecv,
     Kind::StrangerSend,
+    Kind::ClientShake,
     Kind::Request,
     Kind::AttachReady,
 ];

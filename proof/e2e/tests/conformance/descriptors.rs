@@ -19,17 +19,17 @@ fn limited(pair: &helio_testkit::Pair, limits: &str) -> Command {
 #[test]
 fn a_daemon_that_may_run_out_of_descriptors_does_not_start() {
     let pair = prepared();
-    let said = run(&mut limited(&pair, "ulimit -n 256")).expect_failure();
-    for part in ["1024 clients, 2 members, 1 groups", "the hard limit is 256", "LimitNOFILE="] {
+    let said = run(&mut limited(&pair, "ulimit -n 400")).expect_failure();
+    for part in ["1024 clients, 2 members, 1 groups", "the hard limit is 400", "LimitNOFILE="] {
         assert!(said.contains(part), "{part:?} is not in {said}");
     }
     // The number of clients it names does.
     let most = said.split("`clients = ").nth(1).and_then(|rest| rest.split('`').next());
     let most: u32 = most.expect("a hint").parse().expect("a number");
     amend(&pair, "[node.paris]\n", &format!("[node.paris]\nclients = {}\n", most + 1));
-    run(&mut limited(&pair, "ulimit -n 256")).expect_failure();
+    run(&mut limited(&pair, "ulimit -n 400")).expect_failure();
     amend(&pair, "clients =", "clients = 1 #");
-    let mut daemon = helio_testkit::Group::spawn(&mut limited(&pair, "ulimit -n 256")).expect("sh");
+    let mut daemon = helio_testkit::Group::spawn(&mut limited(&pair, "ulimit -n 400")).expect("sh");
     eventually(PATIENCE, "its control socket", || {
         assert!(daemon.ended().is_none(), "it refused");
         pair.state("paris").join("control.sock").exists().then_some(())

@@ -5,6 +5,7 @@
 mod catalogue;
 mod copies;
 mod descriptors;
+mod guests;
 mod handshake;
 mod hostile;
 mod load;

@@ -382,7 +382,7 @@ impl Run {
     pub(super) fn check_clients(&self) -> Result<(), Violation> {
         for node in &self.nodes {
             let census = node.daemon.as_ref().and_then(SimDaemon::census);
-            let clients = census.map_or(0, |census| census.clients.in_use as u64);
+            let clients = census.map_or(0, |it| (it.clients.in_use - it.guests) as u64);
             if clients > self.clients_max {
                 let detail = format!("{} has {clients} clients", node.name);
                 return Err(Violation::new(Promise::Bounded, detail));

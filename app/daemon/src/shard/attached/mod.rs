@@ -378,7 +378,7 @@ pub(crate) fn open(
     groups: &[Group],
 ) -> Result<(Shape, Place), Refusal> {
     let is_snapshot = is_in_copy(volume);
-    let open = |read_only| Catalogue(groups).open(&export_of(group, volume, read_only));
+    let open = |read_only| Catalogue::new(groups, false).open(&export_of(group, volume, read_only));
     let is_served = |name: &str| groups.iter().any(|group| group.name == name && group.is_served());
     let is_used_alone = groups.iter().any(|it| it.name == group && it.admits(false).is_err());
     let unknown = || {

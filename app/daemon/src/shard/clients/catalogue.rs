@@ -14,6 +14,7 @@ use helio_disk::Member;
 use helio_engine::{CopyView, KeptCopy};
 use helio_nbd::{Context, Contexts, ExportInfo, Exports, OpenRefusal};
 use helio_units::{Bytes, CopyName, VolumeIndex};
+use std::cell::Cell;
 
 /// What an export to be read only is called beyond its volume.
 const READ_ONLY: &str = ":ro";
@@ -38,7 +39,23 @@ pub(crate) fn export_of(group: &str, volume: &str, read_only: bool) -> String {
 }
 
 /// The volumes of a shard's groups.
-pub(crate) struct Catalogue<'a>(pub(crate) &'a [Group]);
+pub(crate) struct Catalogue<'a> {
+    groups: &'a [Group],
+    /// Whether as many clients as may use them do so.
+    full: bool,
+    refused: Cell<bool>,
+}
+
+impl<'a> Catalogue<'a> {
+    pub(crate) const fn new(groups: &'a [Group], full: bool) -> Self {
+        Self { groups, full, refused: Cell::new(false) }
+    }
+
+    /// Whether a client could not open an export for want of room.
+    pub(crate) const fn refused_for_room(&self) -> bool {
+        self.refused.get()
+    }
+}
 
 impl Catalogue<'_> {
     /// `snapshot`: the name of the point-in-time copy, where it is one.
@@ -117,7 +134,8 @@ fn describe(group: &Group, volume: &str, place: Place) -> String {
 
 impl Exports for Catalogue<'_> {
     fn list(&self, each: &mut dyn FnMut(&ExportInfo)) {
-        for (index, group) in self.0.iter().enumerate().filter(|(_, group)| group.is_served()) {
+        for (index, group) in self.groups.iter().enumerate().filter(|(_, group)| group.is_served())
+        {
             for volume in (0..group.volumes.len() as u16).map(VolumeIndex) {
                 for read_only in [false, true] {
                     let target = Target::of(read_only, group.engine.view().is_primary());
@@ -130,7 +148,8 @@ impl Exports for Catalogue<'_> {
             }
         }
         // Last: a list of many may be cut off.
-        for (index, group) in self.0.iter().enumerate().filter(|(_, group)| group.is_served()) {
+        for (index, group) in self.groups.iter().enumerate().filter(|(_, group)| group.is_served())
+        {
             for volume in (0..group.volumes.len() as u16).map(VolumeIndex) {
                 for (name, copy) in snapshots(group, volume) {
                     for target in targets(&copy) {
@@ -143,6 +162,11 @@ impl Exports for Catalogue<'_> {
     }
 
     fn open(&self, name: &str) -> Result<ExportInfo, OpenRefusal> {
+        if self.full {
+            self.refused.set(true);
+            let text = "the node serves as many NBD clients as it may; raise `clients` of the node, or disconnect some";
+            return Err(OpenRefusal::Policy(text.to_owned()));
+        }
         // The name of a snapshot may end so.
         let (named, snapshot) = match name.split_once('@') {
             Some((named, snapshot)) => (named, Some(snapshot)),
@@ -154,15 +178,15 @@ impl Exports for Catalogue<'_> {
         let (read_only, alone) = (read_only.is_some(), alone.is_some());
         let (group, volume) = named.split_once('/').ok_or(OpenRefusal::Unknown)?;
         let named = |g: &&Group| g.name == group && !g.is_released();
-        if self.0.iter().find(named).is_some_and(|group| !group.is_served()) {
+        if self.groups.iter().find(named).is_some_and(|group| !group.is_served()) {
             let text = format!(
                 "group {group} failed on this node; `helio status {group}` shows the reason"
             );
             return Err(OpenRefusal::Policy(text));
         }
         let served = |g: &Group| g.name == group && g.is_served();
-        let index = self.0.iter().position(served).ok_or(OpenRefusal::Unknown)?;
-        let group = &self.0[index];
+        let index = self.groups.iter().position(served).ok_or(OpenRefusal::Unknown)?;
+        let group = &self.groups[index];
         let volume =
             group.volumes.iter().position(|v| v.name == volume).ok_or(OpenRefusal::Unknown)?;
         if let Some(wanted) = snapshot {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One connection: its stream, its session, what it has under way.
 
+use super::handshake::Handshake;
 use crate::shard::requests::{Load, Place};
 use crate::shard::stream::Stream;
-use helio_driver::{Accepted, Buffer, Op, Piece, Pool};
+use helio_driver::{Accepted, Buffer, Computation, Op, Piece, Pool};
 use helio_nbd::{Request, Session, SessionOptions, TlsPolicy};
 use helio_tls::NbdTls;
 use helio_units::Moment;
@@ -31,8 +32,10 @@ pub(super) struct Arriving {
 /// One connection.
 pub(super) struct Client {
     pub(super) epoch: u32,
-    /// Its TCP address.
+    /// Its TCP address, if it is known.
     pub(super) from: Option<SocketAddr>,
+    /// Whether it came over TCP, not the Unix socket.
+    pub(super) tcp: bool,
     pub(super) stream: Stream,
     pub(super) session: Session,
     pub(super) place: Option<Place>,
@@ -49,8 +52,8 @@ pub(super) struct Client {
     pub(super) until: Moment,
     /// The server's side of TLS, where it is offered.
     tls: Option<NbdTls>,
-    /// TLS begins once what was said in plain is sent.
-    pub(super) securing: bool,
+    /// How far TLS is that was asked for.
+    pub(super) handshake: Handshake,
     /// TLS was told that nothing more comes.
     finished: bool,
 }
@@ -59,8 +62,8 @@ impl Client {
     pub(super) fn new(
         epoch: u32,
         accepted: Accepted,
-        tls: Option<NbdTls>,
-        policy: TlsPolicy,
+        tcp: bool,
+        (tls, policy): (Option<NbdTls>, TlsPolicy),
         until: Moment,
     ) -> Self {
         let session = Session::with(SessionOptions { tls: policy });
@@ -69,6 +72,7 @@ impl Client {
         Self {
             epoch,
             from: accepted.peer,
+            tcp,
             stream: Stream::new(accepted.socket, RECV_BYTES),
             session,
             place: None,
@@ -80,7 +84,7 @@ impl Client {
             leaving: false,
             until,
             tls,
-            securing: false,
+            handshake: Handshake::default(),
             finished: false,
         }
     }
@@ -93,7 +97,7 @@ impl Client {
             || held >= BYTES_MAX
             || short && held > 0
             || self.out.len() > OUT_PIECES_MAX
-            || self.securing
+            || !self.handshake.is_settled()
     }
 
     /// Finds the payload that is arriving a buffer, where it has none yet.
@@ -110,14 +114,32 @@ impl Client {
         self.load.bytes() + self.taking + length(&self.out)
     }
 
-    /// Begins TLS, once everything said in plain is with the socket.
+    /// Goes on with TLS that was asked for, once everything said so far is with the socket.
     pub(super) fn secure_if_due(&mut self) {
         let quiet = self.out.iter().all(Piece::is_empty) && !self.stream.is_sending();
-        if let Some(tls) = self.tls.as_ref().filter(|_| self.securing && quiet) {
-            self.stream.secure(tls.accept());
-            self.session.secured();
-            self.securing = false;
+        if self.handshake.is_settled() || !quiet {
+            return;
         }
+        if let Some(session) = self.handshake.quiet(self.tls.as_ref(), plain(&mut self.out)) {
+            self.stream.secure(session);
+            self.session.secured();
+        }
+    }
+
+    /// Whether bytes of its handshake wait to be worked on.
+    pub(super) fn wants_turn(&self) -> bool {
+        self.handshake.wants_bytes() && !self.leaving && !self.stream.unread().is_empty()
+    }
+
+    /// The next piece of work of its handshake.
+    pub(super) fn take_turn(&mut self) -> Option<Computation> {
+        if self.wants_turn() { self.handshake.begin(self.stream.unread()) } else { None }
+    }
+
+    /// That work was done.
+    pub(super) fn turn_taken(&mut self) {
+        let used = self.handshake.done();
+        self.stream.consume(used);
     }
 
     /// Sends what is due; at the end, that nothing more comes.
@@ -141,8 +163,8 @@ impl Client {
 
     /// Asks for what comes next: the rest of a long payload goes straight to where it will be written from.
     pub(super) fn receive(&mut self) -> Option<Op> {
-        // What arrives from now on is sealed, and must be opened by who is not there yet.
-        if self.securing {
+        // What arrives from now on is sealed, and must be opened by a session that is not here yet.
+        if !self.handshake.listens() {
             return None;
         }
         let left = self.session.payload_left().0;

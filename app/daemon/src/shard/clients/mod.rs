@@ -7,6 +7,7 @@
 mod answers;
 mod catalogue;
 mod client;
+mod handshake;
 
 use crate::shard::census::Table;
 use crate::shard::group::{Group, User};
@@ -15,7 +16,8 @@ use crate::shard::requests::{Asker, Ended, Io, Operation, Origin, Place, Reply, 
 use crate::shard::token::{Kind, token};
 pub(crate) use catalogue::{Catalogue, export_of, is_in_copy};
 use client::{Arriving, Client, plain};
-use helio_driver::{Accepted, Buffer, Driver, Piece};
+use handshake::{Handshake, Turns};
+use helio_driver::{Accepted, Buffer, Driver, Op, Piece};
 use helio_nbd::{Command, Request, Step, TlsPolicy};
 use helio_plant::{Plant, planted};
 use helio_tls::NbdTls;
@@ -28,11 +30,19 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const PARTING_PATIENCE: Duration = Duration::from_secs(10);
 /// A socket given up is given up again after that long, should it still be there.
 const RETRY: Duration = Duration::from_secs(1);
-/// How often refusals for want of room are told in the log.
-const TELL_EVERY: Duration = Duration::from_secs(10);
 /// Where more than that is held for all clients together, in bytes, each gets one request at a time: those who do not
 /// read their answers must not use up what the others need.
 const PLENTY: u64 = 256 << 20;
+
+/// Most connections that have not chosen an export. Anybody may open them, so they take no place of those who use a volume; and there is a
+/// place for each of these, should all of them come at once.
+pub(crate) const fn guests_of(clients: u32) -> u32 {
+    match clients {
+        ..64 => 64,
+        64..1024 => clients,
+        _ => 1024,
+    }
+}
 
 /// How TCP clients are protected.
 #[derive(Clone, Debug)]
@@ -45,9 +55,11 @@ pub(crate) struct Protection {
 pub(crate) struct Clients {
     slots: Vec<Option<Client>>,
     epochs: u32,
-    /// Most connections at once, and how many there are.
+    /// Most connections that have chosen an export, and how many there are.
     most: u32,
-    here: u32,
+    chosen: u32,
+    /// Whose handshake is worked on.
+    turns: Turns,
     protection: Option<Protection>,
     /// Connections to volumes, per group and volume; those to be read only apart.
     counts: Vec<Vec<u64>>,
@@ -65,9 +77,7 @@ pub(crate) struct Clients {
     next_expiry: Moment,
     /// Those whose payload waits for a buffer.
     starving: Vec<usize>,
-    /// Clients turned away since it was told last, and when it may be told again.
-    turned_away: (u64, Moment),
-    /// Who was disconnected for breaking the protocol.
+    /// Who was refused, or disconnected for breaking the protocol.
     pub(super) log: RefusalLog,
 }
 
@@ -79,7 +89,8 @@ impl Clients {
             slots: Vec::new(),
             epochs: 0,
             most,
-            here: 0,
+            chosen: 0,
+            turns: Turns::default(),
             protection,
             uses: counts.clone(),
             alone: vec![0; groups.len()],
@@ -89,7 +100,6 @@ impl Clients {
             held: 0,
             next_expiry: Moment::NEVER,
             starving: Vec::new(),
-            turned_away: (0, Moment::ZERO),
             log: RefusalLog::new(Port::Clients),
         }
     }
@@ -110,10 +120,7 @@ impl Clients {
         now: Moment,
         driver: &mut dyn Driver,
     ) {
-        if self.here >= self.most && !planted(Plant::ClientsUnbounded) {
-            return self.turn_away(now);
-        }
-        self.here += 1;
+        self.make_room(now, driver);
         self.epochs = self.epochs.wrapping_add(1);
         let free = |slot: &Option<Client>| slot.is_none() && !planted(Plant::ClientSlotsGrow);
         let slot = self.slots.iter().position(free).unwrap_or_else(|| {
@@ -130,26 +137,58 @@ impl Clients {
         let tls = protection.map(|protection| protection.tls.clone());
         let until = now + PATIENCE;
         self.next_expiry = self.next_expiry.min(until);
-        self.slots[slot] = Some(Client::new(self.epochs, accepted, tls, policy, until));
+        let client = Client::new(self.epochs, accepted, tcp, (tls, policy), until);
+        self.slots[slot] = Some(client);
         self.pump_slot(slot, driver);
     }
 
-    /// One too many: its socket closes with the last handle of it, here.
-    fn turn_away(&mut self, now: Moment) {
-        self.turned_away.0 += 1;
-        if now >= self.turned_away.1 {
-            tracing::warn!(
-                clients = self.here,
-                refused = self.turned_away.0,
-                "too many NBD clients; raise `clients` of the node, or disconnect some"
-            );
-            self.turned_away = (0, now + TELL_EVERY);
+    /// Where there are too many guests already, one goes of those that came as most of them did, over TCP or the Unix socket: one that is
+    /// leaving anyway, or the one that came first.
+    fn make_room(&mut self, now: Moment, driver: &mut dyn Driver) {
+        let guests = || {
+            let all = self.slots.iter().enumerate();
+            all.filter_map(|(n, it)| Some((n, it.as_ref().filter(|it| it.place.is_none())?)))
+        };
+        let count = guests().count();
+        if count < guests_of(self.most) as usize {
+            return;
         }
+        let mostly_tcp = 2 * guests().filter(|(_, guest)| guest.tcp).count() >= count;
+        let crowd = guests().filter(|(_, guest)| guest.tcp == mostly_tcp);
+        let Some((slot, _)) = crowd.min_by_key(|(_, guest)| (!guest.leaving, guest.until)) else {
+            return;
+        };
+        if let Some(guest) = self.free(slot, driver) {
+            let why = "a newer connection took its place before it chose an export";
+            self.log.refused(guest.from, why, now);
+        }
+    }
+
+    /// Whether no more clients may choose an export.
+    fn are_full(&self) -> bool {
+        self.chosen >= self.most && !planted(Plant::ClientsUnbounded)
+    }
+
+    /// Lets a connection go: its socket closes with the last handle of it.
+    fn free(&mut self, slot: usize, driver: &mut dyn Driver) -> Option<Client> {
+        let client = self.slots[slot].take()?;
+        driver.cancel(client.stream.socket());
+        if planted(Plant::SocketLeaked) {
+            std::mem::forget(client.stream.socket().clone());
+        }
+        self.held -= client.counted;
+        self.chosen -= u32::from(client.place.is_some());
+        Some(client)
     }
 
     /// The slots of connections.
     pub(crate) fn table(&self) -> Table {
         Table::of(&self.slots)
+    }
+
+    /// Connections that have not chosen an export.
+    pub(crate) fn guests(&self) -> usize {
+        self.slots.iter().flatten().filter(|client| client.place.is_none()).count()
     }
 
     /// Connections to a volume, per volume; those to be read only do not count.
@@ -289,7 +328,8 @@ impl Clients {
         let Some(buffer) = &arriving.buffer else { return };
         let input = &buffer[arriving.filled..arriving.filled + count];
         arriving.filled += count;
-        let step = client.session.consume(input, &Catalogue(io.groups), plain(&mut client.out));
+        let catalogue = Catalogue::new(io.groups, false);
+        let step = client.session.consume(input, &catalogue, plain(&mut client.out));
         if let Ok((_, Step::Payload { last: true, .. })) = step {
             self.submit_write(slot, io);
         }
@@ -312,10 +352,31 @@ impl Clients {
         self.digest(slot, io);
     }
 
+    /// A piece of work of a handshake was done.
+    pub(crate) fn shaken(&mut self, (slot, epoch): (usize, u32), io: &mut Io<'_>) {
+        self.turns.ended();
+        if let Some(client) = self.client(slot, epoch) {
+            client.turn_taken();
+            self.digest(slot, io);
+        }
+        self.take_turns(io.driver);
+    }
+
+    /// Hands out the next piece of work of a handshake, if none is under way.
+    fn take_turns(&mut self, driver: &mut dyn Driver) {
+        while let Some((slot, epoch)) = self.turns.next() {
+            if let Some(computation) = self.client(slot, epoch).and_then(Client::take_turn) {
+                self.turns.began();
+                driver.submit(token(Kind::ClientShake, slot, epoch), Op::Compute(computation));
+            }
+        }
+    }
+
     /// Turns what arrived into requests, as far as bounds allow; asks for more; sends what is due.
     fn digest(&mut self, slot: usize, io: &mut Io<'_>) {
         while self.digest_step(slot, io) {}
         self.pump_slot(slot, io.driver);
+        self.take_turns(io.driver);
     }
 
     /// One step; says whether there may be another at once.
@@ -328,9 +389,12 @@ impl Clients {
 
     /// What the session makes of the next bytes, as far as bounds allow.
     fn next_step(&mut self, slot: usize, io: &mut Io<'_>) -> Option<Step> {
-        let short = self.held > PLENTY;
+        let (short, full) = (self.held > PLENTY, self.are_full());
         let client = self.slots[slot].as_mut()?;
         client.secure_if_due();
+        if client.wants_turn() {
+            self.turns.wait(slot, client.epoch);
+        }
         if client.leaving || client.is_full(short) {
             return None;
         }
@@ -348,7 +412,11 @@ impl Clients {
         if input.is_empty() {
             return None;
         }
-        let step = client.session.consume(input, &Catalogue(io.groups), plain(&mut client.out));
+        let catalogue = Catalogue::new(io.groups, full);
+        let step = client.session.consume(input, &catalogue, plain(&mut client.out));
+        if catalogue.refused_for_room() {
+            self.log.full(self.chosen, io.now);
+        }
         let (taken, step) = match step {
             Ok(done) => done,
             Err(error) => {
@@ -376,12 +444,13 @@ impl Clients {
             Step::NeedMore => return false,
             Step::Negotiating => {}
             Step::StartTls => {
-                client.securing = true;
+                client.handshake = Handshake::Due;
                 self.pump_slot(slot, io.driver);
             }
             Step::Ready { handle, .. } => {
                 let place = Place::of(handle);
                 client.place = Some(place);
+                self.chosen += 1;
                 self.tally(Some(place), true);
                 // At once: a hello of the peer may be the next thing that is read.
                 let used = self.used(place.group);
@@ -487,13 +556,7 @@ impl Clients {
         self.held = self.held - std::mem::replace(&mut client.counted, held) + held;
         if client.leaving {
             if client.load.is_idle() && !client.stream.is_sending() {
-                driver.cancel(client.stream.socket());
-                if planted(Plant::SocketLeaked) {
-                    std::mem::forget(client.stream.socket().clone());
-                }
-                self.held -= held;
-                self.slots[slot] = None;
-                self.here -= 1;
+                let _gone = self.free(slot, driver);
             } else if client.load.is_idle() && client.until == Moment::NEVER {
                 // It still takes what it was told last; not for ever.
                 self.next_expiry = Moment::ZERO;
@@ -523,12 +586,8 @@ impl Clients {
             let place = self.slots[slot].as_ref().and_then(|client| client.place);
             if place.is_some_and(|place| place.group == group) {
                 self.leave(slot);
-                if let Some(client) = self.slots[slot].take() {
-                    requests.forget(Origin::Client(slot));
-                    driver.cancel(client.stream.socket());
-                    self.held -= client.counted;
-                    self.here -= 1;
-                }
+                requests.forget(Origin::Client(slot));
+                let _gone = self.free(slot, driver);
             }
         }
     }

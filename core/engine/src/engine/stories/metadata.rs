@@ -318,12 +318,7 @@ fn who_wrote_nothing_in_a_generation_of_its_own_agrees_to_the_node_whose_image_i
             Message::PromoteReply { granted, .. } => Some(*granted),
             _ => None,
         });
-        assert_eq!(
-            granted,
-            Some(agrees),
-            "left with {head:?}, alone: {alone}, the peer has {at:?}: {:?}",
-            desk.said
-        );
+        assert_eq!(granted, Some(agrees), "{head:?}, alone: {alone}, {at:?}: {:?}", desk.said);
     }
 }
 
