@@ -155,9 +155,13 @@ impl Snapshot {
                 chunks.clear();
             }
         }
-        let Task::Cut(_, stage) = &mut self.task else { return false };
         let failed = MemberFault { volumes: 1 << volume.0, volume, fault };
-        let outcome = CopyOutcome::FlushFailed(failed);
+        self.cut_fails(CopyOutcome::FlushFailed(failed))
+    }
+
+    /// A cut that is listed fails like that. Returns whether one does.
+    fn cut_fails(&mut self, outcome: CopyOutcome) -> bool {
+        let Task::Cut(_, stage) = &mut self.task else { return false };
         *stage = match stage {
             CutStage::Begins | CutStage::Fails(_) | CutStage::Spoiled(_) => return false,
             CutStage::Ends => CutStage::Spoiled(outcome),
@@ -489,6 +493,17 @@ impl Layer for Snapshot {
     fn abandon(&mut self, copy: CopyNumber, port: &mut Port<'_>) {
         self.copies.forsake(&[copy]);
         self.go_on(port);
+    }
+
+    fn fail_cut(&mut self, failed: MemberFault, port: &mut Port<'_>) {
+        if self.is_cutting() && self.cut_fails(CopyOutcome::MemberFailed(failed)) {
+            self.go_on(port);
+        }
+    }
+
+    fn cutting(&self) -> Option<CopyNumber> {
+        let Task::Cut(copy, _) = &self.task else { return None };
+        self.is_cutting().then_some(copy.number)
     }
 
     fn differing(&self, copy: CopyNumber) -> Vec<(VolumeIndex, Extent)> {

@@ -2,8 +2,8 @@
 //! What a layer is, and what it is given.
 
 use crate::contract::{
-    CopyIo, CopyOp, CopyOutcome, CopyStatus, HeldCopy, Leg, Outcome, PoolOp, PoolOutcome,
-    RollbackStatus, StoreFault, StoreOp,
+    CopyIo, CopyOp, CopyOutcome, CopyStatus, HeldCopy, Leg, MemberFault, Outcome, PoolOp,
+    PoolOutcome, RollbackStatus, StoreFault, StoreOp,
 };
 use crate::set::{LayerRecord, LayerSetting, MemberEvent, SetOp, SetRefusal, SetStatus};
 use crate::slots::Slots;
@@ -146,6 +146,15 @@ pub trait Layer: Debug + Send {
 
     /// A copy is of no use any more, and the pool may not be able to record that: operations do not wait for it.
     fn abandon(&mut self, _copy: CopyNumber, _port: &mut Port<'_>) {}
+
+    /// The disk of a volume is given up, or is another one from now on. If a copy is being cut whose moment was, the cut fails like
+    /// that: what came before the moment may be missing on the disk, or may be gone with it.
+    fn fail_cut(&mut self, _failed: MemberFault, _port: &mut Port<'_>) {}
+
+    /// The copy that is being cut, once its moment was, and until the cut has ended: the list may say already that it is held.
+    fn cutting(&self) -> Option<CopyNumber> {
+        None
+    }
 
     /// The copies that it holds, the oldest first, without figures.
     fn held(&self) -> Vec<KeptCopy> {

@@ -2,8 +2,8 @@
 //! Layers, one above the other, and what travels between them.
 
 use crate::contract::{
-    CopyIo, CopyOp, CopyOutcome, CopyStatus, HeldCopy, Leg, Outcome, PoolOp, PoolOutcome,
-    RollbackStatus, StoreFault, StoreOp,
+    CopyIo, CopyOp, CopyOutcome, CopyStatus, HeldCopy, Leg, MemberFault, Outcome, PoolOp,
+    PoolOutcome, RollbackStatus, StoreFault, StoreOp,
 };
 use crate::layer::{Io, Layer, Operation, Port, Tag};
 use crate::set::{LayerRecord, LayerSetting, MemberEvent, SetOp, SetRefusal, SetStatus};
@@ -287,6 +287,19 @@ impl Stack {
         for level in 0..self.levels.len() {
             self.at(level, now, |layer, port| layer.abandon(copy, port));
         }
+    }
+
+    /// The disk of a volume is given up, or is another one from now on: a copy that is being cut, and whose moment was, fails.
+    pub fn fail_cut(&mut self, failed: MemberFault, now: Moment) {
+        for level in 0..self.levels.len() {
+            self.at(level, now, |layer, port| layer.fail_cut(failed, port));
+        }
+    }
+
+    /// The copy that is being cut, once its moment was, and until the cut has ended.
+    #[must_use]
+    pub fn cutting(&self) -> Option<CopyNumber> {
+        self.levels.iter().find_map(|level| level.layer.cutting())
     }
 
     /// The member was given an operation with FUA; before its end is told.

@@ -28,8 +28,9 @@ use alloc::vec::Vec;
 use helio_plant::{Plant, planted};
 use helio_stack::{
     CopyIo, CopyNumber, CopyOp, CopyOutcome, CopyRecord, CopyView, HeldCopy, KeptCopy, KeptImage,
-    LayerRecord, LayerSetting, Leg, MemberEvent, Out, Outcome, PoolHealth, PoolOutcome,
-    RollbackStatus, SetOp, SetRefusal, SetStatus, Stack, StoreFault, StoreOp, Unsettled,
+    LayerRecord, LayerSetting, Leg, MemberEvent, MemberFault, Out, Outcome, PoolHealth,
+    PoolOutcome, RollbackStatus, SetOp, SetRefusal, SetStatus, Stack, StoreFault, StoreOp,
+    Unsettled,
 };
 use helio_units::{Bytes, CopyName, Extent, IoId, MemberIndex, Moment, RequestId, VolumeIndex};
 
@@ -440,9 +441,17 @@ impl Local {
         self.named_copies().into_iter().rfind(|(known, _)| known == name).map(|(_, held)| held)
     }
 
-    /// The youngest copy that an operator named.
+    /// The youngest copy that an operator named, or the one that is being cut: the pool may list it as held already.
     pub(crate) fn last_copy(&self) -> Option<CopyNumber> {
-        self.named_copies().last().map(|(_, copy)| copy.number)
+        let named = self.named_copies().last().map(|(_, copy)| copy.number);
+        named.max(self.layered.stack.cutting())
+    }
+
+    /// The disk of a volume is given up, or is another one from now on: a copy that is being cut, and whose moment was, fails.
+    pub(crate) fn fail_cut(&mut self, volume: VolumeIndex, fault: StoreFault, turn: &mut Turn) {
+        let failed = MemberFault { volumes: 1 << volume.0, volume, fault };
+        self.layered.stack.fail_cut(failed, turn.now());
+        self.run_layers(turn);
     }
 
     /// A copy is of no use any more, and that may not be recorded: nothing waits for it.

@@ -6,6 +6,7 @@ use crate::copies::{By, Copies, Moment, image};
 use crate::event::{Command, CommandId};
 use crate::follow::before::Keeper;
 use crate::follow::follower::Follower;
+use crate::lead::Primary;
 use crate::lead::commanded::in_use;
 use crate::local::Local;
 use crate::local::copying::CopyUser;
@@ -312,7 +313,7 @@ impl Standing {
         if user == CopyUser::Shipping {
             let head = self.primary_mut().filter(|_| serves).and_then(|primary| primary.cut(turn));
             let record = record.superblock();
-            let consistent = local.is_consistent(record);
+            let consistent = self.holds_its_line(record, local);
             return local.cut(head.map(|head| image(record, (Some(head), consistent), turn)), turn);
         }
         let Some(moment) = copies.ready(local, turn) else { return };
@@ -322,15 +323,22 @@ impl Standing {
         {
             return copies.refuse_moment(refusal, local, turn);
         }
+        let consistent = self.holds_its_line(record.superblock(), local);
         let image = self.primary_mut().filter(|_| serves).map(|primary| {
             let head = match moment {
                 Moment::Item(act, id) => primary.put_snapshot((act, id), turn),
                 Moment::Rollback(to) => primary.roll_back(to, local, permit, turn),
             };
-            let record = record.superblock();
-            image(record, (Some(head), local.is_consistent(record)), turn)
+            image(record.superblock(), (Some(head), consistent), turn)
         });
         copies.moment(image, local, turn);
+    }
+
+    /// Whether the volumes of this node hold what its line says. The failure of a disk may not be recorded yet: from that moment on
+    /// the peer answers for what is not here.
+    fn holds_its_line(&self, record: &Superblock, local: &Local) -> bool {
+        let replaced = self.primary().is_some_and(Primary::peer_replaces_copy);
+        local.is_consistent(record) && !replaced
     }
 
     /// The cut of a primary in mode periodic is held, or is not, or one was dropped.

@@ -3,6 +3,7 @@
 
 use crate::event::CommandId;
 use crate::follow::before::Keeper;
+use crate::lead::Primary;
 use crate::local::Local;
 use crate::local::replace::Replacing;
 use crate::peer::hang_up::HangUp;
@@ -14,6 +15,7 @@ use crate::turn::Turn;
 use alloc::format;
 use alloc::string::String;
 use helio_format::message::Parting;
+use helio_stack::StoreFault;
 use helio_units::VolumeIndex;
 
 impl Standing {
@@ -83,6 +85,10 @@ impl Standing {
         let (group, peer) = (turn.config().group.clone(), turn.config().peer.clone());
         let name = turn.config().name_of(volume);
         local.end_replacing();
+        // What is being cut, and was not listed before, was to hold what lay on the disk before.
+        let fault = self.primary().and_then(Primary::fault).or_else(|| self.failed());
+        let fault = fault.filter(|(failed, _)| *failed == volume);
+        local.fail_cut(volume, fault.map_or(StoreFault::Io, |(_, fault)| fault), turn);
         if local.suspect().is(volume) {
             // It is the disk that failed: it may read as written what it does not hold.
             local.suspect_mut().all_of(volume, turn.config());

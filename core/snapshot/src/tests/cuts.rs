@@ -94,6 +94,33 @@ fn a_cut_whose_flush_failed_reports_why_and_lets_parked_changes_go() {
 }
 
 #[test]
+fn a_cut_fails_with_a_disk_from_its_moment_on_until_it_has_ended() {
+    let gone = failed(1, 0, StoreFault::Io);
+    for listing in [false, true] {
+        let mut desk = Desk::empty();
+        desk.copy(cut_of(EXPENDABLE, Bytes::ZERO));
+        desk.done();
+        desk.stack.fail_cut(gone, Moment::ZERO);
+        assert_eq!(desk.stack.cutting(), None, "its moment comes");
+        desk.done();
+        assert_eq!(desk.stack.cutting(), Some(CopyNumber(1)));
+        if listing {
+            desk.flushed();
+        }
+        desk.stack.fail_cut(gone, Moment::ZERO);
+        desk.drain();
+        if listing {
+            assert_eq!(desk.done(), list(&[held(1, EXPENDABLE)], &[]));
+            assert_eq!((desk.copied(), desk.stack.held()), (None, Vec::new()), "the pool lists it");
+            assert_eq!(desk.stack.cutting(), Some(CopyNumber(1)));
+        }
+        assert_eq!(desk.done(), list(&[], &[]));
+        assert_eq!(desk.copied(), Some(CopyOutcome::MemberFailed(gone)));
+        assert_eq!(desk.stack.cutting(), None);
+    }
+}
+
+#[test]
 fn what_a_cut_that_failed_has_preserved_goes_to_the_copy_before() {
     let mut desk = Desk::holding_of(Bytes(2 * CHUNK_BYTES), None);
     desk.copy(cut(Bytes::ZERO));

@@ -3,6 +3,7 @@
 
 mod full;
 mod leave;
+mod snapshot;
 
 use super::*;
 use crate::role::leave::STOP_PATIENCE;

@@ -81,6 +81,8 @@ impl Primary {
         self.marks.set(volume, Extent::new(0, size.0));
         local.hot_mut().bitmap_changed();
         self.own.failed(volume, fault);
+        // What came before its moment may have failed here, and the peer answers for it.
+        local.fail_cut(volume, fault, turn);
         turn.warn(format!(
             "the disk of volume {} failed: {fault}; the volume is served from {} from now on",
             turn.config().name_of(volume),

@@ -288,6 +288,25 @@ fn a_secondary_cuts_alone_where_all_that_was_issued_is_applied_and_nothing_behin
     assert!(desk.refused.is_empty());
 }
 
+#[test]
+fn a_copy_of_a_secondary_that_is_being_listed_when_its_disk_is_replaced_is_over() {
+    let mut desk = Desk::cutting_alone();
+    desk.store(StoreOutcome::Done);
+    assert_eq!(desk.store(StoreOutcome::Done), StoreOp::Flush);
+    desk.tell(Event::Disconnected { why: String::from("cut") });
+    let volume = VolumeIndex(0);
+    let follower = desk.engine.standing.follower_mut().expect("it does not lead");
+    follower.stop_applying(volume, StoreFault::Io);
+    assert_eq!(desk.engine.view().may_replace(volume), Ok(()));
+    desk.command(Command::Replace { volume, identity: 7, block: 512 });
+    assert_eq!(desk.save().copies_over, CopyNumber(2), "the next process may find both held");
+    while !desk.pools.is_empty() {
+        desk.pool(PoolOutcome::Done);
+    }
+    assert_eq!(desk.names(), Vec::<String>::new());
+    assert_eq!(desk.refused, ["volume-failed"]);
+}
+
 /// Its source resumes behind item 22, which waits for the cut: no item of that stream has its turn before.
 #[test]
 fn a_secondary_cuts_alone_behind_what_it_received_before_its_source_resumed() {
