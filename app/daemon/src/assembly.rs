@@ -4,7 +4,7 @@
 
 use crate::attach::Attaches;
 use crate::backend::{Daemon, Freezes, ShardHandle};
-use crate::config::{BUFFER_MEMORY_LEAST, Config, NodeConfig};
+use crate::config::{Config, NodeConfig};
 use crate::errands::{self, Errands};
 use crate::events::Hub;
 use crate::failed::{self, Failures};
@@ -12,10 +12,9 @@ use crate::open::{self, StateDir};
 use crate::shard::{Clock, Listeners, Shard};
 use crate::trace::Traces;
 use crate::trust::{self, Trusted};
-use crate::{Options, Platform, adopt};
+use crate::{Options, Platform, adopt, memory};
 use anyhow::{Context, Result};
 use helio_driver::{Address, Driver, Host};
-use helio_units::Bytes;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, RwLock, mpsc};
 use tokio::sync::watch;
@@ -117,13 +116,8 @@ fn listeners(host: &Host, node: &NodeConfig, clients: Vec<Address>) -> Result<Li
         protection: open::protection(host, node)?,
         most_clients: node.clients,
         most_copies: node.copies_at_once,
-        buffer_memory: node.buffer_memory.unwrap_or_else(|| automatic_buffer_memory(host)),
+        buffer_memory: memory::of_buffers(host, node),
     })
-}
-
-/// A quarter of the host's memory.
-fn automatic_buffer_memory(host: &Host) -> Bytes {
-    Bytes(host.memory().0 / 4).max(BUFFER_MEMORY_LEAST)
 }
 
 /// The NBD addresses: always the socket in the state directory, and TCP where the file says so.

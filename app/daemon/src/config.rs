@@ -63,8 +63,8 @@ pub const COPIES_AT_ONCE: u32 = 4;
 
 /// NBD connections a node takes at once where the file names no number.
 pub const CLIENTS_MAX: u32 = 1024;
-/// The least that the buffers of a node may be bounded to: a few of the largest items must fit.
-pub const BUFFER_MEMORY_LEAST: Bytes = Bytes::mib(512);
+/// The least that the buffers of a node may be bounded to: the largest write of a client, 32 MiB, must fit into its share, a quarter.
+pub const BUFFER_MEMORY_LEAST: Bytes = Bytes::mib(128);
 
 /// One node.
 #[derive(Clone, Debug, PartialEq, Eq)]

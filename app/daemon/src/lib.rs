@@ -21,6 +21,7 @@ mod failed;
 mod hooks;
 mod latency;
 mod leave;
+mod memory;
 mod names;
 pub mod offline;
 mod open;
@@ -104,6 +105,7 @@ pub fn run(options: &Options) -> Result<()> {
     let config = released::load(&platform.host, &options.config, &options.state)?;
     let view = config.for_node(&options.node)?;
     descriptors::provide(&platform.host, descriptors::Need::of(&view))?;
+    memory::provide(&platform.host, view.node)?;
     lock_memory(&view)?;
     failed::note_panics();
     let control = view.node.control;

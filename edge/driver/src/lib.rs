@@ -19,6 +19,7 @@ mod file;
 mod gather;
 mod handle;
 mod inline;
+mod limits;
 mod linux;
 mod liveness;
 mod machine;

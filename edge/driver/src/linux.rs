@@ -3,6 +3,7 @@
 
 use crate::ask::{Subject, ask};
 use crate::body::{FileBody, SocketBody};
+use crate::limits;
 use crate::machine::{Blocking, Facts, Host, Machine, Room};
 use crate::service::Service;
 use crate::{Address, Buffer, File, Socket};
@@ -99,7 +100,7 @@ impl Machine for Linux {
 
     fn memory(&self) -> Bytes {
         let host = rustix::system::sysinfo();
-        Bytes(host.totalram.saturating_mul(host.mem_unit.into()))
+        limits::memory(Bytes(host.totalram.saturating_mul(host.mem_unit.into())))
     }
 
     fn descriptor_limits(&self) -> [Option<u64>; 2] {

@@ -61,7 +61,7 @@ pub trait Machine: fmt::Debug + Send + Sync {
     /// What the calendar shows, since 1970.
     fn calendar(&self) -> Duration;
 
-    /// How much memory it has.
+    /// How much memory this process may have: the least of what the machine has and what limits it.
     fn memory(&self) -> Bytes;
 
     /// How many descriptors this process may have open: now, and at most. None is no limit.

@@ -2,9 +2,9 @@
 //! What the node itself needs: descriptors, memory, an I/O driver, its key and certificates, and its addresses.
 
 use super::Finding;
-use crate::config::NodeView;
+use crate::config::{NodeConfig, NodeView};
 use crate::open::look;
-use crate::{NO_RING, control, descriptors, open_driver, shard, trust};
+use crate::{NO_RING, control, descriptors, memory, open_driver, shard, trust};
 use anyhow::Result;
 use helio_driver::{Address, Host};
 use helio_tls::{FileError, PeerTls};
@@ -17,6 +17,7 @@ pub(super) fn resources(host: &Host, view: &NodeView<'_>) -> Vec<Finding> {
     let descriptors = descriptors::allowed(host, descriptors::Need::of(view));
     let descriptors = descriptors.map(|need| format!("{need} may be open at once"));
     let mut found = vec![Finding::of("file descriptors", descriptors)];
+    found.push(memory(host, view.node));
     if view.node.lock_memory {
         let locked = crate::lock_memory(view).map(|()| String::from("can be locked"));
         found.push(Finding::of("memory", locked));
@@ -30,6 +31,16 @@ pub(super) fn resources(host: &Host, view: &NodeView<'_>) -> Vec<Finding> {
         )),
     }
     found
+}
+
+/// What the daemon refuses is a failure, what it starts with all the same a warning.
+fn memory(host: &Host, node: &NodeConfig) -> Finding {
+    let buffers = memory::allowed(host, node).map(|most| format!("buffers take up to {most}"));
+    let found = Finding::of("buffer memory", buffers);
+    match (&found.hint, node.buffer_memory) {
+        (Some(hint), Some(_)) => Finding::warn("buffer memory", &*found.why, hint),
+        _ => found,
+    }
 }
 
 fn driver(view: &NodeView<'_>) -> Finding {

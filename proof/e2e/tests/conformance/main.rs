@@ -9,6 +9,7 @@ mod guests;
 mod handshake;
 mod hostile;
 mod load;
+mod memory;
 mod raw;
 mod requests;
 mod stage;

@@ -359,8 +359,10 @@ impl Scenario {
         let mut out = String::new();
         for (n, node) in NODES.iter().enumerate() {
             let address = self.addresses()[n];
+            // The least that may be, and more.
+            let memory = if self.clients.is_multiple_of(2) { 512 } else { 128 };
             out += &format!(
-                "[node.{node}]\naddress = \"{address}\"\nclients = {}\nbuffer-memory = \"512MiB\"\n",
+                "[node.{node}]\naddress = \"{address}\"\nclients = {}\nbuffer-memory = \"{memory}MiB\"\n",
                 self.clients
             );
             let keys: Vec<String> = keys[n].iter().map(|key| format!("\"{key}\"")).collect();

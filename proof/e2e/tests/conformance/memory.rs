@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The memory that a daemon may have: with too little it does not start, and with little it serves.
+
+use crate::stage::{PATIENCE, amend, memory, prepared, socket};
+use helio_e2e::{begin, wait_level};
+use helio_nbd::Client;
+use helio_testkit::{Group, Pair, eventually, helio_binary, run, say_skipped};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+
+/// A control group that limits memory; it ends with the test.
+struct ControlGroup {
+    folder: PathBuf,
+}
+
+impl ControlGroup {
+    /// `None`, and a line that says so, where none can be made.
+    fn of(mib: u64) -> Option<Self> {
+        let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let own = |controller: &str| {
+            let line = groups.lines().find(|line| line.contains(controller))?;
+            line.rsplit(':').next().map(|path| path.trim_start_matches('/').to_owned())
+        };
+        let name = format!("helio-e2e-{}-{mib}", std::process::id());
+        let first = own(":memory:").map(|own| Path::new("/sys/fs/cgroup/memory").join(own));
+        let second = own("0::").map(|own| Path::new("/sys/fs/cgroup").join(own));
+        let places = [(first, "memory.limit_in_bytes"), (second, "memory.max")];
+        let made = places.into_iter().find_map(|(place, file)| {
+            let group = Self { folder: place?.join(&name) };
+            fs::create_dir(&group.folder).ok()?;
+            let limit = fs::write(group.folder.join(file), (mib << 20).to_string());
+            limit.is_ok().then_some(group)
+        });
+        if made.is_none() {
+            say_skipped("a control group for memory");
+        }
+        made
+    }
+
+    /// A daemon of paris in this group.
+    fn daemon(&self, pair: &Pair) -> Command {
+        let script =
+            "echo $$ > \"$3\" && exec \"$0\" daemon --node paris --config \"$1\" --state \"$2\"";
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).arg(helio_binary());
+        command.arg(pair.config()).arg(pair.state("paris")).arg(self.folder.join("cgroup.procs"));
+        command
+    }
+}
+
+impl Drop for ControlGroup {
+    fn drop(&mut self) {
+        // Its last process may not have been collected yet.
+        let gone = || fs::remove_dir(&self.folder).is_ok().then_some(());
+        eventually(PATIENCE, "the end of a control group", gone);
+    }
+}
+
+#[test]
+fn a_daemon_that_may_have_too_little_memory_does_not_start_and_says_how_much_it_needs() {
+    let Some(group) = ControlGroup::of(128) else { return };
+    let pair = prepared();
+    let said = run(&mut group.daemon(&pair)).expect_failure();
+    for part in ["this process may have 128 MiB", "at least 192 MiB", "MemoryMax="] {
+        assert!(said.contains(part), "{part:?} is not in {said}");
+    }
+}
+
+#[test]
+fn a_daemon_in_a_small_control_group_serves_clients_that_write_as_much_as_they_may() {
+    let Some(group) = ControlGroup::of(256) else { return };
+    let mut pair = prepared();
+    amend(&pair, "[node.lyon]\n", "[node.lyon]\nbuffer-memory = \"128MiB\"\n");
+    pair.start("lyon");
+    let mut paris = Group::spawn(&mut group.daemon(&pair)).expect("sh");
+    let path = socket(&pair, "paris");
+    eventually(PATIENCE, "its socket", || path.exists().then_some(()));
+    begin(&pair, "paris");
+    thread::scope(|scope| {
+        for n in 0..8_u8 {
+            let path = &path;
+            scope.spawn(move || {
+                let mut client = Client::connect_unix(path, "db/data").expect("connects");
+                let bytes = vec![n + 1; 32 << 20];
+                for at in [0, 32 << 20, 0, 32 << 20] {
+                    client.write(at, &bytes, false).expect("it takes it");
+                }
+                client.flush().expect("it is durable");
+            });
+        }
+    });
+    assert!(paris.ended().is_none(), "it was killed");
+    wait_level(&pair, "paris");
+    println!("{} KiB after all of it", memory(paris.id()));
+}
