@@ -63,8 +63,9 @@ pub const COPIES_AT_ONCE: u32 = 4;
 
 /// NBD connections a node takes at once where the file names no number.
 pub const CLIENTS_MAX: u32 = 1024;
-/// The least that the buffers of a node may be bounded to: the largest write of a client, 32 MiB, must fit into its share, a quarter.
-pub const BUFFER_MEMORY_LEAST: Bytes = Bytes::mib(128);
+/// The least that the buffers of a node may be bounded to: two of the largest writes of clients, 32 MiB each, must fit into the
+/// half that is not for received data, and queues.
+pub const BUFFER_MEMORY_LEAST: Bytes = Bytes::mib(192);
 
 /// One node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,7 +88,7 @@ pub struct NodeConfig {
     pub driver: DriverChoice,
     /// How long its shard looks for work before it sleeps; none leaves it to the daemon.
     pub spin: Option<Duration>,
-    /// Most NBD connections at once.
+    /// Most NBD connections that use an export at once.
     pub clients: u32,
     /// Most volumes whose members are copied or merged in the background at once.
     pub copies_at_once: u32,

@@ -100,10 +100,11 @@ pub(crate) fn allowed(host: &Host, need: Need) -> Result<u64> {
     match judge(need.total(), current, maximum) {
         Verdict::Enough | Verdict::Raise => Ok(need.total()),
         Verdict::Short { hard } => bail!(
-            "{} file descriptors may be needed ({} clients, {} members, {} groups, {} for everything else), and the hard \
-             limit is {hard}\n  hint: {}",
+            "{} file descriptors may be needed ({} clients, {} connections without an export, {} members, {} groups, {} for \
+             everything else), and the hard limit is {hard}\n  hint: {}",
             need.total(),
             need.clients,
+            guests_of(need.clients),
             need.members,
             need.groups,
             need.without_clients() - need.members,

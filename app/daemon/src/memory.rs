@@ -32,7 +32,6 @@ fn within(memory: Bytes, chosen: Option<Bytes>) -> Result<Bytes> {
     if needed <= memory {
         return Ok(buffers);
     }
-    let least = Bytes(BUFFER_MEMORY_LEAST.0 + REST.0);
     let lower = match memory.0.checked_sub(REST.0).map(Bytes) {
         Some(room) if room >= BUFFER_MEMORY_LEAST => {
             format!("set `buffer-memory` of the node to {room} or less, or ")
@@ -40,21 +39,27 @@ fn within(memory: Bytes, chosen: Option<Bytes>) -> Result<Bytes> {
         _ => String::new(),
     };
     bail!(
-        "buffers may take {buffers}, and everything else {REST}, and this process may have {memory}\n  hint: {lower}raise \
-         its limit (`MemoryMax=` in the unit, or that of its container) to {needed}; a daemon needs at least {least}"
+        "the daemon may need {buffers} for buffers and {REST} for everything else, and the memory limit of this process is \
+         {memory}\n  hint: {lower}give it {needed}: raise the limit (`MemoryMax=` in the unit, the container, or `ulimit`), \
+         or use a larger host"
     )
+}
+
+/// Whether this process may have what a daemon needs at least.
+pub(crate) fn is_enough(host: &Host) -> bool {
+    within(host.memory(), Some(BUFFER_MEMORY_LEAST)).is_ok()
 }
 
 /// Sees to it that a daemon does not start with less than it needs at least. Buffers that a file chose too large are taken only when they
 /// are needed, so that is a warning.
 ///
 /// # Errors
-/// As [`allowed`], where the file chose nothing.
+/// As [`allowed`], if no other choice would do.
 pub(crate) fn provide(host: &Host, node: &NodeConfig) -> Result<()> {
-    match (allowed(host, node), node.buffer_memory) {
-        (Ok(_), _) => {}
-        (Err(error), None) => return Err(error),
-        (Err(error), Some(_)) => tracing::warn!("{error:#}"),
+    match allowed(host, node) {
+        Ok(_) => {}
+        Err(error) if is_enough(host) => tracing::warn!("{error:#}"),
+        Err(error) => return Err(error),
     }
     Ok(())
 }
@@ -68,15 +73,15 @@ mod tests {
         let auto = |memory| within(memory, None).ok();
         assert_eq!(auto(Bytes::gib(8)), Some(Bytes::gib(2)));
         assert_eq!(auto(Bytes::gib(1)), Some(Bytes::mib(256)));
-        assert_eq!(auto(Bytes::mib(192)), Some(BUFFER_MEMORY_LEAST));
-        assert_eq!(auto(Bytes::mib(191)), None);
+        assert_eq!(auto(Bytes::mib(256)), Some(BUFFER_MEMORY_LEAST));
+        assert_eq!(auto(Bytes::mib(255)), None);
     }
 
     #[test]
     fn the_hint_names_what_would_do() {
         let said = |memory, chosen| within(memory, chosen).expect_err("too little").to_string();
         let low = said(Bytes::mib(128), None);
-        assert!(low.contains("to 192 MiB; a daemon needs at least 192 MiB"), "{low}");
+        assert!(low.contains("hint: give it 256 MiB"), "{low}");
         let chosen = said(Bytes::gib(1), Some(Bytes::gib(2)));
         assert!(chosen.contains("set `buffer-memory` of the node to 960 MiB or less"), "{chosen}");
     }

@@ -440,9 +440,10 @@ pub fn facts_of(source: &Hello, target: &Hello) -> Facts {
         Relation::Same => (Kinship::Same, target.wrote),
         Relation::Parent(fork) if at_fork(fork) => (Kinship::AtFork, beyond(fork)),
         Relation::Parent(fork) | Relation::Older(fork) => (Kinship::Behind, beyond(fork)),
-        // What was answered alone has no number.
+        // What it answered alone may be behind it, and so may what an older record of it does not name.
         Relation::Sibling(parted) => {
-            (Kinship::Sibling, target.wrote && (target.alone || beyond(parted)))
+            let old = answered && is_older(target.metadata, source.remembers);
+            (Kinship::Sibling, target.wrote && target.alone || old || beyond(parted))
         }
         Relation::Descendant(_) => (Kinship::Descendant, false),
         Relation::Unrelated => (Kinship::Unrelated, false),

@@ -2,6 +2,7 @@
 //! Work that would keep the thread of a shard too long, although it waits for nothing: a thread of the driver does it.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, sync_channel};
 
 /// The work of an [`Op::Compute`](crate::Op::Compute).
@@ -19,14 +20,15 @@ impl Computation {
         (Self(Box::new(move || _ = tell.send(work()))), Answer(told))
     }
 
-    /// Does it, on the calling thread.
+    /// Does it, on the calling thread. If it panics, there is no answer, and the thread goes on.
     pub fn perform(self) {
-        (self.0)();
+        // What it worked on is dropped with it.
+        let _told_by_the_hook = catch_unwind(AssertUnwindSafe(self.0));
     }
 }
 
 impl<T> Answer<T> {
-    /// The result; `None` before the operation has ended.
+    /// The result; `None` before the operation has ended, or if it panicked.
     #[must_use]
     pub fn take(&self) -> Option<T> {
         self.0.try_recv().ok()

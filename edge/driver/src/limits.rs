@@ -61,13 +61,35 @@ fn hierarchy(groups: &str, mount: &str) -> Option<Hierarchy> {
         let ours = parts.next()?.split(',').any(|it| it == controller);
         parts.next().filter(|_| ours)
     });
-    let [group, root, mounted] = [group?, root, mounted].map(PathBuf::from);
+    let [group, root, mounted] = [group?, &unescaped(root), &unescaped(mounted)].map(PathBuf::from);
     Some(Hierarchy { group, root, mounted, files })
+}
+
+/// A path of `mountinfo`, in which blanks and backslashes are octal numbers.
+fn unescaped(path: &str) -> String {
+    let mut parts = path.split('\\');
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |mut path, part| {
+        let code = part.get(..3).and_then(|code| u8::from_str_radix(code, 8).ok());
+        match code {
+            Some(code) => path.extend([char::from(code)].into_iter().chain(part[3..].chars())),
+            None => path.extend(['\\'].into_iter().chain(part.chars())),
+        }
+        path
+    })
 }
 
 impl Hierarchy {
     fn limit(&self, read: &dyn Fn(&Path) -> Option<String>) -> Option<Bytes> {
-        let below = self.group.strip_prefix(&self.root).unwrap_or(Path::new(""));
+        let below = match self.group.strip_prefix(&self.root) {
+            Ok(below) => below,
+            // Of a container whose own names for the groups begin elsewhere: the mount is what it sees of them.
+            Err(_) if [&self.group, &self.root].iter().any(|it| it.starts_with("/..")) => {
+                Path::new("")
+            }
+            // A part of the hierarchy that this process is not in.
+            Err(_) => return None,
+        };
         let leaf = self.mounted.join(below);
         let folders = leaf.ancestors().take_while(|folder| folder.starts_with(&self.mounted));
         let paths = folders.flat_map(|folder| self.files.iter().map(|file| folder.join(file)));
@@ -126,6 +148,13 @@ mod tests {
         assert_eq!(limit("4:memory:/docker/abc\n", &mount, &files), Some(134_217_728));
         // Its own names for the groups begin elsewhere.
         assert_eq!(limit("4:memory:/../other\n", &mount, &files), Some(134_217_728));
+        assert_eq!(limit("4:memory:/docker/other\n", &mount, &files), None, "of another one");
+    }
+
+    #[test]
+    fn paths_of_mounts_are_unescaped() {
+        assert_eq!(unescaped(r"/a\040b/dev\134x2d"), r"/a b/dev\x2d");
+        assert_eq!(unescaped(r"/a\9"), r"/a\9");
     }
 
     #[test]

@@ -68,9 +68,7 @@ impl Session {
         let mut rest = wire;
         let _in_open = self.unless_failed(|session| {
             session.greet(rest)?;
-            while !rest.is_empty() && session.is_handshaking() {
-                session.feed(&mut rest)?;
-            }
+            while !rest.is_empty() && session.is_handshaking() && session.feed(&mut rest)? > 0 {}
             Ok(())
         });
         wire.len() - rest.len()

@@ -35,10 +35,11 @@ pub(super) fn resources(host: &Host, view: &NodeView<'_>) -> Vec<Finding> {
 
 /// What the daemon refuses is a failure, what it starts with all the same a warning.
 fn memory(host: &Host, node: &NodeConfig) -> Finding {
-    let buffers = memory::allowed(host, node).map(|most| format!("buffers take up to {most}"));
+    let buffers = memory::allowed(host, node)
+        .map(|most| format!("buffers take up to {most}, which the limits of this process allow"));
     let found = Finding::of("buffer memory", buffers);
-    match (&found.hint, node.buffer_memory) {
-        (Some(hint), Some(_)) => Finding::warn("buffer memory", &*found.why, hint),
+    match &found.hint {
+        Some(hint) if memory::is_enough(host) => Finding::warn("buffer memory", &*found.why, hint),
         _ => found,
     }
 }

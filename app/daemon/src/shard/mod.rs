@@ -71,7 +71,7 @@ use helio_plant::{Plant, planted};
 use helio_units::{Moment, VolumeIndex};
 pub(crate) use log::{Port, RefusalLog};
 pub(crate) use metadata::Metadata;
-use payloads::Pools;
+use payloads::{Pools, clients_memory};
 pub(crate) use plan::{
     GroupPlan, Listeners, MemberPlan, MemberStore, Outbox, Settings, VolumePlan, listen,
 };
@@ -178,7 +178,12 @@ impl<D: Driver> Shard<D> {
             driver,
             clock,
             watch: Watch::new(hub, groups.len()),
-            clients: Clients::new(listeners.most_clients, listeners.protection, &groups),
+            clients: Clients::new(
+                listeners.most_clients,
+                clients_memory(listeners.buffer_memory),
+                listeners.protection,
+                &groups,
+            ),
             attached: Attached::default(),
             requests: Requests::default(),
             copies: Copies::new(listeners.most_copies),

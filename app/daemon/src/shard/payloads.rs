@@ -60,8 +60,9 @@ impl Payloads {
     }
 }
 
-/// What clients may have in progress, and the bytes of answers.
+/// What clients may have in progress, and the bytes of answers; and under a low bound for all buffers: twice the largest write.
 const CLIENT_MEMORY: Bytes = Bytes::mib(256);
+const CLIENT_MEMORY_LEAST: Bytes = Bytes::mib(64);
 /// What a group may hold of what it received: what the engine lets lie unapplied (64 MiB), the item that passed it (32 MiB), the
 /// next one arriving (32 MiB), doubled since buffers come in powers of two.
 const RECEIVED_BYTES: Bytes = Bytes::mib(256);
@@ -96,14 +97,18 @@ impl Pools {
                 None => automatic += 1,
             }
         }
-        // On a small host clients count for half of it at most, so that queues have room, too.
-        let clients = CLIENT_MEMORY.min(Bytes(self.half.0 / 2));
+        let clients = clients_memory(Bytes(2 * self.half.0));
         let most = automatic_most(Bytes(self.half.0 - clients.0), automatic, Bytes(fixed));
         let queues = fixed.saturating_add(most.0 * automatic);
         self.written.resize(written_memory(Bytes(queues), clients));
         self.received.resize(Bytes(RECEIVED_BYTES.0 * count).min(self.half));
         most
     }
+}
+
+/// What clients may have in progress under a bound for all buffers: on a small host a quarter, so that queues have room, too.
+pub(super) fn clients_memory(buffers: Bytes) -> Bytes {
+    CLIENT_MEMORY.min(Bytes(buffers.0 / 4).max(CLIENT_MEMORY_LEAST))
 }
 
 /// The largest bound of each automatic queue: they share what fixed queues leave of this memory.

@@ -10,7 +10,7 @@ use std::ops::Range;
 #[derive(Debug)]
 pub(crate) struct Stream {
     socket: Socket,
-    /// Bytes of that buffer.
+    /// The most that one receive may bring.
     capacity: usize,
     /// Where bytes arrive; with the driver while it receives.
     buffer: Option<Buffer>,
@@ -75,14 +75,9 @@ impl Stream {
         self.seal.as_ref()?.failed.as_ref()
     }
 
-    /// Makes room for more bytes at once. Only between two receives.
-    pub(crate) fn enlarge(&mut self, capacity: usize) {
-        if self.arrived.is_empty() && self.buffer.as_ref().is_some_and(|b| b.len() < capacity) {
-            self.buffer = Some(Buffer::zeroed(capacity));
-        }
-        if let Some(seal) = self.seal.as_mut().filter(|seal| seal.unread.is_empty()) {
-            seal.plain = Buffer::zeroed(capacity);
-        }
+    /// The next receive may bring so many bytes.
+    pub(crate) const fn enlarge(&mut self, capacity: usize) {
+        self.capacity = capacity;
     }
 
     /// Whether a receive is under way.
@@ -140,7 +135,14 @@ impl Stream {
         if !self.is_hungry() {
             return None;
         }
-        let buffer = self.buffer.take()?;
+        let mut buffer = self.buffer.take()?;
+        // Everything that came was used.
+        if buffer.len() < self.capacity {
+            buffer = Buffer::zeroed(self.capacity);
+        }
+        if let Some(seal) = self.seal.as_mut().filter(|seal| seal.plain.len() < self.capacity) {
+            seal.plain = Buffer::zeroed(self.capacity);
+        }
         let range = 0..buffer.len().min(most);
         self.receiving = true;
         Some(Op::Recv { socket: self.socket.clone(), buffer, range })

@@ -345,16 +345,29 @@ impl Copies {
         }
     }
 
-    /// The volumes may not be rolled back now: the command is refused, and no moment is to come.
+    /// Whether what is being cut replaces a copy that is consistent: that may be the only one.
+    pub(crate) fn replaces_consistent(&self, local: &Local) -> bool {
+        let Task::Cut { replaces: Some(old), .. } = &self.task else { return false };
+        local.named_copies().iter().any(|(_, held)| held.number == *old && held.image.consistent)
+    }
+
+    /// This is not the moment that the operator's command waits for, and none is to come: it is refused.
     pub(crate) fn refuse_moment(&mut self, refusal: Refusal, local: &mut Local, turn: &mut Turn) {
-        if let Task::Rollback { name, command, .. } = self.task {
-            let group = &turn.config().group;
-            let text = format!("{group} was not restored from snapshot {name}: {}", refusal.text);
-            turn.done(command, Err(Refusal { text, ..refusal }));
-            let (id, by, stage, replaces) = (CopyId::default(), By::Abandoned, Stage::Coming, None);
-            self.task = Task::Cut { name, id, by, stage, replaces };
-            self.moment(None, local, turn);
-        }
+        let group = &turn.config().group;
+        let (name, command, what) = match self.task {
+            Task::Rollback { name, command, .. } => {
+                (name, command, format!("{group} was not restored from snapshot {name}"))
+            }
+            Task::Cut { name, by: By::Command(command), .. } => {
+                (name, command, format!("snapshot {name} of {group} was not refreshed"))
+            }
+            _ => return,
+        };
+        let text = format!("{what}: {}", refusal.text);
+        turn.done(command, Err(Refusal { text, ..refusal }));
+        let (id, by, stage, replaces) = (CopyId::default(), By::Abandoned, Stage::Coming, None);
+        self.task = Task::Cut { name, id, by, stage, replaces };
+        self.moment(None, local, turn);
     }
 
     /// What was asked of the layer ended.

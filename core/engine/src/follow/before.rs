@@ -326,8 +326,10 @@ impl Keeper {
             (Asked::Cut(_), CopyOutcome::Cancelled) => Next::Nothing,
             (Asked::Restore, _) if !self.is_restoring() => Next::Nothing,
             (Asked::Restore, outcome) => Next::RestoreFailed(outcome),
-            // What those stores hold is suspect, which is known already.
-            (_, CopyOutcome::FlushFailed(_)) => Next::Nothing,
+            // What those stores hold is suspect, or on another disk, which is known already.
+            (_, CopyOutcome::FlushFailed(_)) | (Asked::Cut(_), CopyOutcome::MemberFailed(_)) => {
+                Next::Nothing
+            }
             (_, CopyOutcome::NoRoom(shortage)) if start.is_some() => Next::RefuseStart(shortage),
             (_, CopyOutcome::NoRoom(_)) => Next::Nothing,
             (

@@ -309,7 +309,9 @@ impl Standing {
         if user == CopyUser::Resync {
             return local.cut(keeper.image().filter(|_| !suspect), turn);
         }
-        let serves = self.serves() && !suspect;
+        // What is cut while another disk is recorded would be listed behind what that record ends.
+        let replaced = record.wants(|goal| matches!(goal, Goal::Replaced { .. }));
+        let serves = self.serves() && !suspect && !replaced;
         if user == CopyUser::Shipping {
             let head = self.primary_mut().filter(|_| serves).and_then(|primary| primary.cut(turn));
             let record = record.superblock();
@@ -324,6 +326,12 @@ impl Standing {
             return copies.refuse_moment(refusal, local, turn);
         }
         let consistent = self.holds_its_line(record.superblock(), local);
+        if !consistent && copies.replaces_consistent(local) {
+            let group = &turn.config().group;
+            let text = String::from("the volumes of this node are not consistent now");
+            let refusal = Refusal::later("not-consistent", text, until_complete(group));
+            return copies.refuse_moment(refusal, local, turn);
+        }
         let image = self.primary_mut().filter(|_| serves).map(|primary| {
             let head = match moment {
                 Moment::Item(act, id) => primary.put_snapshot((act, id), turn),

@@ -360,7 +360,7 @@ impl Scenario {
         for (n, node) in NODES.iter().enumerate() {
             let address = self.addresses()[n];
             // The least that may be, and more.
-            let memory = if self.clients.is_multiple_of(2) { 512 } else { 128 };
+            let memory = if self.clients.is_multiple_of(2) { 512 } else { 192 };
             out += &format!(
                 "[node.{node}]\naddress = \"{address}\"\nclients = {}\nbuffer-memory = \"{memory}MiB\"\n",
                 self.clients

@@ -164,7 +164,7 @@ impl Exports for Catalogue<'_> {
     fn open(&self, name: &str) -> Result<ExportInfo, OpenRefusal> {
         if self.full {
             self.refused.set(true);
-            let text = "the node serves as many NBD clients as it may; raise `clients` of the node, or disconnect some";
+            let text = "the maximum number of NBD clients is connected; raise `clients` of the node, or disconnect some";
             return Err(OpenRefusal::Policy(text.to_owned()));
         }
         // The name of a snapshot may end so.

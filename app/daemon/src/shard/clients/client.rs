@@ -2,18 +2,21 @@
 //! One connection: its stream, its session, what it has under way.
 
 use super::handshake::Handshake;
+use super::room::{TAKEN_A_SECOND, TAKING_PATIENCE};
 use crate::shard::requests::{Load, Place};
 use crate::shard::stream::Stream;
 use helio_driver::{Accepted, Buffer, Computation, Op, Piece, Pool};
 use helio_nbd::{Request, Session, SessionOptions, TlsPolicy};
 use helio_tls::NbdTls;
 use helio_units::Moment;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 /// Bytes one connection may have under way: two of the longest writes, so that the next one can arrive meanwhile.
 const BYTES_MAX: u64 = 64 << 20;
-/// Bytes one read from a client may bring.
+/// Bytes one receive from a client may bring, and from one that has not chosen an export: there may be many of these.
 const RECV_BYTES: usize = 256 << 10;
+const GUEST_RECV_BYTES: usize = 16 << 10;
 /// A payload of which at least that much is still to come is received where it will be written from.
 const DIRECT_BYTES: u64 = 16 << 10;
 /// Pieces of answers one batch may carry before the socket is asked to take them.
@@ -42,8 +45,12 @@ pub(super) struct Client {
     pub(super) arriving: Option<Arriving>,
     pub(super) out: Vec<Piece>,
     pub(super) load: Load,
+    /// A read that waits for room.
+    pub(super) postponed: Option<Request>,
     /// Bytes the socket is taking.
     taking: u64,
+    /// By when it must have taken them, if somebody waits for that.
+    takes_until: Option<Moment>,
     /// What the shard's total counts for it.
     pub(super) counted: u64,
     /// It goes once everything under way is answered and sent.
@@ -54,6 +61,10 @@ pub(super) struct Client {
     tls: Option<NbdTls>,
     /// How far TLS is that was asked for.
     pub(super) handshake: Handshake,
+    /// Whether anything came from it.
+    pub(super) spoke: bool,
+    /// Whether a part of its handshake was done: what is left is quick.
+    pub(super) shaken: bool,
     /// TLS was told that nothing more comes.
     finished: bool,
 }
@@ -73,20 +84,29 @@ impl Client {
             epoch,
             from: accepted.peer,
             tcp,
-            stream: Stream::new(accepted.socket, RECV_BYTES),
+            stream: Stream::new(accepted.socket, GUEST_RECV_BYTES),
             session,
             place: None,
             arriving: None,
             out: vec![Piece::Bytes(greeting)],
             load: Load::default(),
+            postponed: None,
             taking: 0,
+            takes_until: None,
             counted: 0,
             leaving: false,
             until,
             tls,
             handshake: Handshake::default(),
+            spoke: false,
+            shaken: false,
             finished: false,
         }
+    }
+
+    /// The host that it came from: of TCP and known, of TCP, or this one.
+    pub(super) fn host(&self) -> (bool, Option<IpAddr>) {
+        (self.tcp, self.from.map(|from| from.ip()))
     }
 
     /// Whether it must wait before anything more of it is looked at. Where memory is `short`, it must as long as
@@ -114,6 +134,12 @@ impl Client {
         self.load.bytes() + self.taking + length(&self.out)
     }
 
+    /// It chose an export.
+    pub(super) const fn enter(&mut self, place: Place) {
+        self.place = Some(place);
+        self.stream.enlarge(RECV_BYTES);
+    }
+
     /// Goes on with TLS that was asked for, once everything said so far is with the socket.
     pub(super) fn secure_if_due(&mut self) {
         let quiet = self.out.iter().all(Piece::is_empty) && !self.stream.is_sending();
@@ -136,10 +162,12 @@ impl Client {
         if self.wants_turn() { self.handshake.begin(self.stream.unread()) } else { None }
     }
 
-    /// That work was done.
-    pub(super) fn turn_taken(&mut self) {
+    /// That work was done. Returns whether it came to an end.
+    pub(super) fn turn_taken(&mut self) -> bool {
+        self.shaken = true;
         let used = self.handshake.done();
-        self.stream.consume(used);
+        self.stream.consume(used.unwrap_or(0));
+        used.is_some()
     }
 
     /// Sends what is due; at the end, that nothing more comes.
@@ -155,9 +183,20 @@ impl Client {
         op
     }
 
+    /// By when it must have taken what the socket is taking, if somebody `waits` for that.
+    pub(super) fn takes_until(&mut self, waits: bool, now: Moment) -> Moment {
+        if !waits || self.taking == 0 || self.leaving {
+            self.takes_until = None;
+            return Moment::NEVER;
+        }
+        let patience = TAKING_PATIENCE + Duration::from_secs(self.taking / TAKEN_A_SECOND);
+        *self.takes_until.get_or_insert(now + patience)
+    }
+
     /// The socket took a batch.
     pub(super) fn sent(&mut self, pieces: Vec<Piece>) {
         self.taking = 0;
+        self.takes_until = None;
         self.stream.sent(pieces, &mut self.out);
     }
 

@@ -81,12 +81,12 @@ impl Handshake {
         Some(computation)
     }
 
-    /// The work was done: how many of the bytes were used.
-    pub(super) fn done(&mut self) -> usize {
-        let Self::Away(answer) = self else { return 0 };
-        let Some(Step { session, used }) = answer.take() else { return 0 };
+    /// The work was done: how many of the bytes were used. `None`: it panicked, and the session is lost.
+    pub(super) fn done(&mut self) -> Option<usize> {
+        let Self::Away(answer) = self else { return None };
+        let Step { session, used } = answer.take()?;
         *self = Self::Here(session);
-        used
+        Some(used)
     }
 }
 
@@ -94,7 +94,7 @@ fn is_over(session: &Session) -> bool {
     session.has_failed() || !session.is_handshaking()
 }
 
-/// Those whose handshake has bytes to work on, in the order in which they came, and whether a thread works on one.
+/// Those whose handshake has bytes to work on, and whether a thread works on one.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
     waiting: VecDeque<(usize, u32)>,
@@ -102,9 +102,14 @@ pub(super) struct Turns {
 }
 
 impl Turns {
-    /// Bytes arrived for a slot's handshake.
-    pub(super) fn wait(&mut self, slot: usize, epoch: u32) {
-        if !self.waiting.contains(&(slot, epoch)) {
+    /// Bytes arrived for a slot's handshake. One that was worked on goes first: what is left of it is quick.
+    pub(super) fn wait(&mut self, (slot, epoch): (usize, u32), shaken: bool) {
+        if self.waiting.contains(&(slot, epoch)) {
+            return;
+        }
+        if shaken {
+            self.waiting.push_front((slot, epoch));
+        } else {
             self.waiting.push_back((slot, epoch));
         }
     }

@@ -7,7 +7,9 @@
 mod answers;
 mod catalogue;
 mod client;
+mod guests;
 mod handshake;
+mod room;
 
 use crate::shard::census::Table;
 use crate::shard::group::{Group, User};
@@ -16,12 +18,13 @@ use crate::shard::requests::{Asker, Ended, Io, Operation, Origin, Place, Reply, 
 use crate::shard::token::{Kind, token};
 pub(crate) use catalogue::{Catalogue, export_of, is_in_copy};
 use client::{Arriving, Client, plain};
+pub(crate) use guests::guests_of;
 use handshake::{Handshake, Turns};
 use helio_driver::{Accepted, Buffer, Driver, Op, Piece};
 use helio_nbd::{Command, Request, Step, TlsPolicy};
 use helio_plant::{Plant, planted};
 use helio_tls::NbdTls;
-use helio_units::{Moment, VolumeIndex};
+use helio_units::{Bytes, Moment, VolumeIndex};
 use std::time::Duration;
 
 /// A client that has not chosen an export by then goes: nobody keeps a place by saying nothing.
@@ -30,20 +33,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const PARTING_PATIENCE: Duration = Duration::from_secs(10);
 /// A socket given up is given up again after that long, should it still be there.
 const RETRY: Duration = Duration::from_secs(1);
-/// Where more than that is held for all clients together, in bytes, each gets one request at a time: those who do not
-/// read their answers must not use up what the others need.
-const PLENTY: u64 = 256 << 20;
-
-/// Most connections that have not chosen an export. Anybody may open them, so they take no place of those who use a volume; and there is a
-/// place for each of these, should all of them come at once.
-pub(crate) const fn guests_of(clients: u32) -> u32 {
-    match clients {
-        ..64 => 64,
-        64..1024 => clients,
-        _ => 1024,
-    }
-}
-
 /// How TCP clients are protected.
 #[derive(Clone, Debug)]
 pub(crate) struct Protection {
@@ -71,8 +60,12 @@ pub(crate) struct Clients {
     changed: Vec<usize>,
     /// Connections to be read only, per group, and whether the group was primary when it was looked at last.
     readers: Vec<(u64, bool)>,
-    /// Bytes held for all clients.
+    /// Bytes held for all clients. Above `plenty` each gets one request at a time: those who do not read their answers must not use up
+    /// what the others need.
     held: u64,
+    plenty: u64,
+    /// Those whose read waits for room, in their order.
+    postponed: Vec<usize>,
     /// When the first of those who have not chosen yet must go.
     next_expiry: Moment,
     /// Those whose payload waits for a buffer.
@@ -82,8 +75,13 @@ pub(crate) struct Clients {
 }
 
 impl Clients {
-    /// None yet, and room for `most`.
-    pub(crate) fn new(most: u32, protection: Option<Protection>, groups: &[Group]) -> Self {
+    /// None yet, and room for `most`, for which no more than `plenty` is held.
+    pub(crate) fn new(
+        most: u32,
+        plenty: Bytes,
+        protection: Option<Protection>,
+        groups: &[Group],
+    ) -> Self {
         let counts: Vec<_> = groups.iter().map(|group| vec![0; group.volumes.len()]).collect();
         Self {
             slots: Vec::new(),
@@ -98,6 +96,8 @@ impl Clients {
             counts,
             readers: groups.iter().map(|group| (0, group.engine.view().is_primary())).collect(),
             held: 0,
+            plenty: plenty.0,
+            postponed: Vec::new(),
             next_expiry: Moment::NEVER,
             starving: Vec::new(),
             log: RefusalLog::new(Port::Clients),
@@ -142,33 +142,6 @@ impl Clients {
         self.pump_slot(slot, driver);
     }
 
-    /// Where there are too many guests already, one goes of those that came as most of them did, over TCP or the Unix socket: one that is
-    /// leaving anyway, or the one that came first.
-    fn make_room(&mut self, now: Moment, driver: &mut dyn Driver) {
-        let guests = || {
-            let all = self.slots.iter().enumerate();
-            all.filter_map(|(n, it)| Some((n, it.as_ref().filter(|it| it.place.is_none())?)))
-        };
-        let count = guests().count();
-        if count < guests_of(self.most) as usize {
-            return;
-        }
-        let mostly_tcp = 2 * guests().filter(|(_, guest)| guest.tcp).count() >= count;
-        let crowd = guests().filter(|(_, guest)| guest.tcp == mostly_tcp);
-        let Some((slot, _)) = crowd.min_by_key(|(_, guest)| (!guest.leaving, guest.until)) else {
-            return;
-        };
-        if let Some(guest) = self.free(slot, driver) {
-            let why = "a newer connection took its place before it chose an export";
-            self.log.refused(guest.from, why, now);
-        }
-    }
-
-    /// Whether no more clients may choose an export.
-    fn are_full(&self) -> bool {
-        self.chosen >= self.most && !planted(Plant::ClientsUnbounded)
-    }
-
     /// Lets a connection go: its socket closes with the last handle of it.
     fn free(&mut self, slot: usize, driver: &mut dyn Driver) -> Option<Client> {
         let client = self.slots[slot].take()?;
@@ -184,11 +157,6 @@ impl Clients {
     /// The slots of connections.
     pub(crate) fn table(&self) -> Table {
         Table::of(&self.slots)
-    }
-
-    /// Connections that have not chosen an export.
-    pub(crate) fn guests(&self) -> usize {
-        self.slots.iter().flatten().filter(|client| client.place.is_none()).count()
     }
 
     /// Connections to a volume, per volume; those to be read only do not count.
@@ -278,7 +246,7 @@ impl Clients {
             return;
         }
         self.dismiss_if(driver, |client| client.place.is_none() && now >= client.until);
-        let mut next = Moment::NEVER;
+        let mut next = self.expire_takers(now, driver);
         for client in self.slots.iter_mut().flatten() {
             if client.leaving && client.load.is_idle() {
                 if now >= client.until {
@@ -305,6 +273,7 @@ impl Clients {
     ) {
         let Some(client) = self.client(slot, epoch) else { return };
         let count = count.unwrap_or(0);
+        client.spoke = true;
         let direct = client.arriving.as_mut().filter(|arriving| arriving.direct);
         match direct {
             Some(arriving) => {
@@ -356,7 +325,10 @@ impl Clients {
     pub(crate) fn shaken(&mut self, (slot, epoch): (usize, u32), io: &mut Io<'_>) {
         self.turns.ended();
         if let Some(client) = self.client(slot, epoch) {
-            client.turn_taken();
+            if !client.turn_taken() {
+                self.log.refused(None, "its TLS handshake panicked", io.now);
+                self.leave(slot);
+            }
             self.digest(slot, io);
         }
         self.take_turns(io.driver);
@@ -389,11 +361,11 @@ impl Clients {
 
     /// What the session makes of the next bytes, as far as bounds allow.
     fn next_step(&mut self, slot: usize, io: &mut Io<'_>) -> Option<Step> {
-        let (short, full) = (self.held > PLENTY, self.are_full());
+        let (short, full) = (self.held > self.plenty, self.are_full());
         let client = self.slots[slot].as_mut()?;
         client.secure_if_due();
         if client.wants_turn() {
-            self.turns.wait(slot, client.epoch);
+            self.turns.wait((slot, client.epoch), client.shaken);
         }
         if client.leaving || client.is_full(short) {
             return None;
@@ -401,6 +373,9 @@ impl Clients {
         if !client.find_room(io.pool) {
             self.starving.push(slot);
             return None;
+        }
+        if let Some(request) = client.postponed {
+            return self.take_postponed(slot, request);
         }
         if let Some(error) = client.stream.failure() {
             let (from, why) = (client.from, error.to_string());
@@ -449,7 +424,7 @@ impl Clients {
             }
             Step::Ready { handle, .. } => {
                 let place = Place::of(handle);
-                client.place = Some(place);
+                client.enter(place);
                 self.chosen += 1;
                 self.tally(Some(place), true);
                 // At once: a hello of the peer may be the next thing that is read.
@@ -459,6 +434,10 @@ impl Clients {
             }
             Step::Disconnect => {
                 self.leave(slot);
+                return false;
+            }
+            Step::Request(request) if !self.has_room(slot, &request) => {
+                self.postpone(slot, request);
                 return false;
             }
             Step::Request(request) => self.take_request(slot, request, io),
@@ -542,9 +521,11 @@ impl Clients {
         self.digest(slot, io);
     }
 
-    /// Clients whose payload waited for a buffer, to be tried again.
+    /// Clients whose payload waited for a buffer, or whose read for room, to be tried again.
     pub(crate) fn starved(&mut self) -> Vec<usize> {
-        std::mem::take(&mut self.starving)
+        let mut starved = std::mem::take(&mut self.starving);
+        starved.append(&mut self.postponed);
+        starved
     }
 
     fn pump_slot(&mut self, slot: usize, driver: &mut dyn Driver) {

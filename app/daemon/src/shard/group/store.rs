@@ -342,7 +342,7 @@ impl Group {
 /// allocation.
 pub(crate) fn read_buffer(pool: &Pool, length: usize) -> Buffer {
     let usage = pool.usage();
-    let room = usage.in_use.0 < usage.bound.0 / 2;
+    let room = usage.in_use.0 + length.next_power_of_two() as u64 <= usage.bound.0 / 2;
     room.then(|| pool.take(length)).flatten().unwrap_or_else(|| Buffer::zeroed(length))
 }
 

@@ -69,6 +69,36 @@ fn a_copy_whose_moment_is_before_the_record_of_a_lost_disk_is_not_consistent() {
 }
 
 #[test]
+fn a_consistent_copy_is_not_replaced_by_one_that_is_not() {
+    let mut desk = preserving();
+    create(&mut desk);
+    pool(&mut desk);
+    desk.store();
+    pool(&mut desk);
+    let before = held(&desk);
+    assert!(matches!(&before[..], [copy] if copy.image.consistent), "{before:?}");
+    desk.write(1);
+    // What the write replaces is preserved for the first copy.
+    while !desk.ios.iter().any(|(_, op, _)| op.changes().is_some()) {
+        if desk.ios.is_empty() { pool(&mut desk) } else { desk.store() }
+    }
+    fail(&mut desk);
+    peer_has_all(&mut desk);
+    desk.now = desk.now + Duration::from_secs(2);
+    desk.tell(Event::Tick);
+    desk.save_all();
+    desk.results.clear();
+    let name = CopyName::new("one").expect("a name");
+    desk.command(Command::Snapshot(SnapshotAct::Refresh(name)));
+    while desk.results.is_empty() {
+        pool(&mut desk);
+    }
+    let refused = matches!(desk.results.last(), Some(Err(it)) if it.code == "not-consistent");
+    assert!(refused, "{:?}", desk.results);
+    assert_eq!(held(&desk), before);
+}
+
+#[test]
 fn a_copy_whose_moment_was_before_its_disk_was_given_up_is_not_held() {
     let mut desk = preserving();
     create(&mut desk);
