@@ -58,6 +58,13 @@ impl Engine {
             self.record.want(Goal::Void);
             self.begin_record();
         }
+        if let Some((generation, why)) = self.view().peer_to_doubt() {
+            self.turn.warn(format!(
+                "{why}: its metadata is invalid since generation {generation}, and everything is compared at the next resync"
+            ));
+            self.record.want(Goal::PeerInvalid(generation));
+            self.begin_record();
+        }
         if let Some((label, end)) = self.view().handed() {
             self.turn.info(format!("{} connected as {label}", self.turn.config().peer));
             self.end_handing(end);
@@ -281,14 +288,6 @@ impl Engine {
                 self.hang_up(HangUp::new(Parting::Refused, why));
             }
             OnReturn::Stay => {
-                if let Some(generation) = self.view().leader_to_doubt() {
-                    self.turn.warn(format!(
-                        "the machine of {} was reset to a snapshot with its memory: its metadata is invalid since \
-                         generation {generation}, and everything is compared at the next resync",
-                        self.turn.config().peer
-                    ));
-                    self.record.want(Goal::PeerInvalid(generation));
-                }
                 self.permit.lease_mut().met(self.peer.session(), !returning, &mut self.turn);
             }
             OnReturn::StepBack => {
@@ -410,14 +409,26 @@ impl View<'_> {
         marks.dirty_pages().map(page).chain([end]).collect()
     }
 
-    /// The generation of a machine that went back. That its metadata proves nothing is recorded durably, before one of the two
-    /// becomes primary.
-    fn leader_to_doubt(&self) -> Option<Generation> {
-        let peer = self.peer.session().peer().filter(|_| self.leader_went_back())?;
-        let doubts = self.standing.is(Following::Secondary)
+    /// The generation of a peer that went back, and how that shows. What it had durable and lost is in no mark of this node: that its
+    /// metadata proves nothing is recorded durably, before it is changed until it looks young again, and before one of the two
+    /// becomes primary. A primary marks everything instead.
+    fn peer_to_doubt(&self) -> Option<(Generation, String)> {
+        let peer = self.peer.session().peer()?;
+        let (generation, name) = (peer.lineage.generation, &self.turn.config().peer);
+        let why = if self.leader_went_back() {
+            format!("the machine of {name} was reset to a snapshot with its memory")
+        } else if recovery::is_older(peer.metadata, self.peer.session().remembered()) {
+            format!(
+                "the machine of {name} was reset to a snapshot, or its metadata was restored from a backup"
+            )
+        } else {
+            return None;
+        };
+        let doubts = generation != Generation::NONE
+            && !self.standing.leads()
             && !self.doubts_peer()
             && !self.local.metadata_failed();
-        doubts.then_some(peer.lineage.generation)
+        doubts.then_some((generation, why))
     }
 
     /// The peer remembers more than our metadata is.

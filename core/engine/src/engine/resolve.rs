@@ -43,7 +43,8 @@ impl View<'_> {
                     return Err(self.standing.volume_refusal(volume, fault, self.turn.config()));
                 }
                 self.refuse_last_complete(last_copy)?;
-                Ok(Stake::of(self.record.superblock(), self.differing(), self.unknown_to_both()))
+                let unknown = self.unknown_to_both().or_else(|| self.unknown_of_peer());
+                Ok(Stake::of(self.record.superblock(), self.differing(unknown), unknown))
             }
             Stage::Leading(Leading::Primary) => Err(Refusal::new(
                 "is-primary",
@@ -73,7 +74,8 @@ impl View<'_> {
     /// In how much this node's image may differ from the other's: never less than it does, and no more than that and the hot extents unless
     /// its record proves nothing.
     pub(crate) fn may_differ(&self) -> Bytes {
-        self.differing().iter().fold(Bytes::ZERO, |sum, (_, extent)| sum + Bytes(extent.length))
+        let differing = self.differing(self.unknown_to_both());
+        differing.iter().fold(Bytes::ZERO, |sum, (_, extent)| sum + Bytes(extent.length))
     }
 
     /// Why no record shows where this node's image differs from the other's, as far as this node knows or its peer told: the metadata
@@ -91,9 +93,19 @@ impl View<'_> {
         self.unknown().or_else(|| (now || last).then_some(Unknown::NoRecord))
     }
 
+    /// The same of the peer's metadata: what a peer that went back has lost was durable there, so no mark here tells of it. This node
+    /// lacks no more for that. It is on record, or everything was marked, unless this node led and the two were refused.
+    fn unknown_of_peer(&self) -> Option<Unknown> {
+        let refused_old = self.show.last_decision().is_some_and(|last| {
+            let is_old = last.facts.source_old || last.facts.target_old;
+            is_old && recovery::decide(&last.facts).verdict == Verdict::Refuse
+        });
+        (self.doubts_peer() || refused_old).then_some(Unknown::NoRecord)
+    }
+
     /// Where this node's image may differ from the other's.
-    fn differing(&self) -> Vec<(VolumeIndex, Extent)> {
-        if self.unknown_to_both().is_some() {
+    fn differing(&self, unknown: Option<Unknown>) -> Vec<(VolumeIndex, Extent)> {
+        if unknown.is_some() {
             let sizes = self.turn.config().volumes.iter().zip(0..);
             return sizes.map(|(size, n)| (VolumeIndex(n), Extent::new(0, size.0))).collect();
         }

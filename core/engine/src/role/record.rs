@@ -56,7 +56,7 @@ pub(crate) fn give_up(b: &mut Superblock, lineage: Lineage, keeping: &mut Keepin
     b.began = 0;
     if lineage.generation == Generation::NONE {
         keeping.ages_mut().begin_again(0);
-        b.marks_void = true;
+        (b.marks_void, b.peer_invalid) = (true, Generation::NONE);
         b.remembers = 0;
         b.discarded = true;
     }

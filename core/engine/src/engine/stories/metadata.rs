@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Stories of metadata that is lost, on either node, while the other one has a record of it.
 
+mod stake;
+
 use super::switch::answer_ping;
 use super::*;
 

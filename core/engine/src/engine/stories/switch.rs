@@ -463,7 +463,7 @@ fn a_primary_whose_record_is_older_than_its_peer_remembers_is_believed_once_that
     let serving =
         |metadata| Hello { serving: true, role: Role::Primary, metadata, ..hello(rival, true) };
     desk.hear(Message::Goodbye { parting: Parting::Stopping, text: String::new() });
-    desk.meet_before_saving(serving(0));
+    desk.meet(serving(0));
     assert_eq!(
         desk.engine.view().last_decision().map(|met| met.label.as_str()),
         Some("source-rolled-back")
