@@ -114,6 +114,11 @@ impl Turns {
         }
     }
 
+    /// Whether anybody waits for a turn.
+    pub(super) fn any_wait(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
     /// Whose turn it is, if the thread is free. [`Turns::began`] takes it.
     pub(super) fn next(&mut self) -> Option<(usize, u32)> {
         if self.busy { None } else { self.waiting.pop_front() }

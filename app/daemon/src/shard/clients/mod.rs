@@ -348,7 +348,9 @@ impl Clients {
     fn digest(&mut self, slot: usize, io: &mut Io<'_>) {
         while self.digest_step(slot, io) {}
         self.pump_slot(slot, io.driver);
-        self.take_turns(io.driver);
+        if self.turns.any_wait() {
+            self.take_turns(io.driver);
+        }
     }
 
     /// One step; says whether there may be another at once.
@@ -524,7 +526,9 @@ impl Clients {
     /// Clients whose payload waited for a buffer, or whose read for room, to be tried again.
     pub(crate) fn starved(&mut self) -> Vec<usize> {
         let mut starved = std::mem::take(&mut self.starving);
-        starved.append(&mut self.postponed);
+        if !self.postponed.is_empty() {
+            starved.append(&mut self.postponed);
+        }
         starved
     }
 
