@@ -325,8 +325,9 @@ impl Clients {
     pub(crate) fn shaken(&mut self, (slot, epoch): (usize, u32), io: &mut Io<'_>) {
         self.turns.ended();
         if let Some(client) = self.client(slot, epoch) {
+            let from = client.from;
             if !client.turn_taken() {
-                self.log.refused(None, "its TLS handshake panicked", io.now);
+                self.log.refused(from, "its TLS handshake panicked", io.now);
                 self.leave(slot);
             }
             self.digest(slot, io);
