@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How much memory this process may have: the least of what the host has and what its limits and its control groups allow.
 //!
-//! A control group that is seen from a container may lie above the part of the hierarchy that is mounted there; then the mount itself is
-//! what it is limited by. Every group above it limits it, too.
+//! The limits of the groups above its own one apply, too. In a container the group of the process may lie above the part of the hierarchy
+//! that is mounted there; then the limits of the mount apply.
 
 use helio_units::Bytes;
 use rustix::process::{Resource, getrlimit};
 use std::path::{Path, PathBuf};
 
-/// What a process with neither has, in version 1: a number of pages that no machine has.
+/// Version 1 reports at least this for a group without a limit.
 const ENDLESS: u64 = i64::MAX as u64 - (1 << 20);
 
 /// The least of all limits.

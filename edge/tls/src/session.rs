@@ -187,6 +187,12 @@ impl Session {
         }
     }
 
+    /// Whether it has processed bytes of the other end.
+    #[must_use]
+    pub const fn has_begun(&self) -> bool {
+        self.heard > 0
+    }
+
     /// Whether the conversation failed.
     #[must_use]
     pub const fn has_failed(&self) -> bool {

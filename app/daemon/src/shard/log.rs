@@ -106,7 +106,7 @@ impl RefusalLog {
         }
     }
 
-    /// Logs that a client could not choose an export since as many as may use one do so.
+    /// Logs that a client was refused an export because the maximum number of clients is connected.
     pub(crate) fn full(&mut self, clients: u32, now: Moment) {
         let Some(Admitted { left_out }) = self.repeats.admit("full", now) else { return };
         tracing::warn!(

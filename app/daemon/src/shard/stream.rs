@@ -50,7 +50,7 @@ impl Stream {
 
     /// From here on everything is sealed, what arrived and was not used included. No send may be under way.
     pub(crate) fn secure(&mut self, session: Session) {
-        assert!(!self.sending, "sealed in the middle of something");
+        assert!(!self.sending, "TLS begins while a send is under way");
         let plain = Buffer::zeroed(self.capacity);
         self.seal = Some(Seal { session, plain, unread: 0..0, failed: None, spare: Vec::new() });
         self.unseal();

@@ -409,9 +409,9 @@ impl View<'_> {
         marks.dirty_pages().map(page).chain([end]).collect()
     }
 
-    /// The generation of a peer that went back, and how that shows. What it had durable and lost is in no mark of this node: that its
-    /// metadata proves nothing is recorded durably, before it is changed until it looks young again, and before one of the two
-    /// becomes primary. A primary marks everything instead.
+    /// The generation of a peer that was reset to an earlier state, and the evidence. This node's bitmap does not cover the durable writes
+    /// that the peer lost. So this node records that the peer's metadata is invalid, before the peer writes its metadata again, after which it
+    /// would no longer be recognised as old, and before either node becomes primary. A primary marks everything instead.
     fn peer_to_doubt(&self) -> Option<(Generation, String)> {
         let peer = self.peer.session().peer()?;
         let (generation, name) = (peer.lineage.generation, &self.turn.config().peer);

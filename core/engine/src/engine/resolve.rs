@@ -93,8 +93,9 @@ impl View<'_> {
         self.unknown().or_else(|| (now || last).then_some(Unknown::NoRecord))
     }
 
-    /// The same of the peer's metadata: what a peer that went back has lost was durable there, so no mark here tells of it. This node
-    /// lacks no more for that. It is on record, or everything was marked, unless this node led and the two were refused.
+    /// The same for the peer: if it was reset to an earlier state, it lost durable writes that this node's bitmap does not cover. Only the
+    /// peer lacks them, so [`View::may_differ`] does not count them. A secondary has this on record, and a primary has marked everything,
+    /// except a primary that refused the connection: the last decision shows that case.
     fn unknown_of_peer(&self) -> Option<Unknown> {
         let refused_old = self.show.last_decision().is_some_and(|last| {
             let is_old = last.facts.source_old || last.facts.target_old;

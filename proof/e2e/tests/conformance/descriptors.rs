@@ -1,20 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! File descriptors: enough are provided, or the start is refused; and what happens where none is left all the same.
 
-use crate::stage::{PATIENCE, SIZE, amend, prepared, socket, start};
+use crate::stage::{PATIENCE, SIZE, amend, limited, prepared, socket, start};
 use helio_nbd::Client;
-use helio_testkit::{eventually, helio_binary, require, run};
+use helio_testkit::{eventually, require, run};
 use std::os::unix::net::UnixStream;
 use std::process::Command;
-
-/// Runs a daemon whose limits of descriptors a shell sets first.
-fn limited(pair: &helio_testkit::Pair, limits: &str) -> Command {
-    let script =
-        format!("{limits} && exec \"$0\" daemon --node paris --config \"$1\" --state \"$2\"");
-    let mut command = Command::new("sh");
-    command.args(["-c", &script]).arg(helio_binary()).arg(pair.config()).arg(pair.state("paris"));
-    command
-}
 
 #[test]
 fn a_daemon_that_may_run_out_of_descriptors_does_not_start() {

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 /// Strangers that shake hands at once: their signatures take a CPU a second and more.
 const STRANGERS: usize = 500;
-/// The longest that a client may wait meanwhile. The handshakes have one CPU, and the machine runs other tests.
+/// The longest time that a client may wait during the handshakes. They take one CPU, and the machine runs other tests.
 const STALL: Duration = Duration::from_millis(400);
 
 /// A pair whose paris has a key of RSA with 4096 bits, its address, and its certificate.

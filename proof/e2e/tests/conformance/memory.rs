@@ -2,11 +2,11 @@
 //! The memory that a daemon may have: with too little it does not start, and with little it serves.
 
 use crate::raw::Raw;
-use crate::stage::{PATIENCE, amend, memory, prepared, socket, start};
+use crate::stage::{PATIENCE, amend, limited, memory, prepared, socket, start};
 use helio_e2e::{begin, wait_level};
 use helio_nbd::Client;
 use helio_nbd::codec::command;
-use helio_testkit::{Group, Pair, eventually, helio_binary, run, say_skipped};
+use helio_testkit::{Group, Pair, eventually, run, say_skipped};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -44,12 +44,7 @@ impl ControlGroup {
 
     /// A daemon of paris in this group.
     fn daemon(&self, pair: &Pair) -> Command {
-        let script =
-            "echo $$ > \"$3\" && exec \"$0\" daemon --node paris --config \"$1\" --state \"$2\"";
-        let mut command = Command::new("sh");
-        command.args(["-c", script]).arg(helio_binary());
-        command.arg(pair.config()).arg(pair.state("paris")).arg(self.folder.join("cgroup.procs"));
-        command
+        limited(pair, &format!("echo $$ > '{}'", self.folder.join("cgroup.procs").display()))
     }
 }
 
@@ -74,6 +69,12 @@ fn a_daemon_that_may_have_too_little_memory_does_not_start_and_says_how_much_it_
     for part in ["limit of this process is 128 MiB", "give it 256 MiB", "MemoryMax="] {
         assert!(said.contains(part), "{part:?} is not in {said}");
     }
+}
+
+#[test]
+fn a_resource_limit_counts_as_a_control_group_does() {
+    let said = run(&mut limited(&prepared(), "ulimit -d 131072")).expect_failure();
+    assert!(said.contains("limit of this process is 128 MiB"), "{said}");
 }
 
 #[test]

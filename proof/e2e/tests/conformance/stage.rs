@@ -2,7 +2,7 @@
 //! The stage of the checks: a pair that serves two volumes, one of them thin.
 
 use helio_e2e::begin;
-use helio_testkit::{PYTHON, Pair, Plan, Told, eventually, free_port, run};
+use helio_testkit::{PYTHON, Pair, Plan, Told, eventually, free_port, helio_binary, run};
 use helio_units::{Bytes, Mode};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -15,6 +15,15 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The checks made in Python.
 const CHECKS: &str = include_str!("checks.py");
+
+/// The daemon of paris, whose limits a shell sets first.
+pub(crate) fn limited(pair: &Pair, limits: &str) -> Command {
+    let script =
+        format!("{limits} && exec \"$0\" daemon --node paris --config \"$1\" --state \"$2\"");
+    let mut command = Command::new("sh");
+    command.args(["-c", &script]).arg(helio_binary()).arg(pair.config()).arg(pair.state("paris"));
+    command
+}
 
 /// Volumes `data`, allocated, and `thin`, sparse, of the group `db`; nothing runs yet.
 pub(crate) fn prepared() -> Pair {

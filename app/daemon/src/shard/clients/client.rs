@@ -49,7 +49,7 @@ pub(super) struct Client {
     pub(super) postponed: Option<Request>,
     /// Bytes the socket is taking.
     taking: u64,
-    /// By when it must have taken them, if somebody waits for that.
+    /// Deadline for taking them, while a read of another client waits for memory.
     takes_until: Option<Moment>,
     /// What the shard's total counts for it.
     pub(super) counted: u64,
@@ -59,12 +59,10 @@ pub(super) struct Client {
     pub(super) until: Moment,
     /// The server's side of TLS, where it is offered.
     tls: Option<NbdTls>,
-    /// How far TLS is that was asked for.
+    /// The state of the TLS handshake.
     pub(super) handshake: Handshake,
     /// Whether anything came from it.
     pub(super) spoke: bool,
-    /// Whether a part of its handshake was done: what is left is quick.
-    pub(super) shaken: bool,
     /// TLS was told that nothing more comes.
     finished: bool,
 }
@@ -99,7 +97,6 @@ impl Client {
             tls,
             handshake: Handshake::default(),
             spoke: false,
-            shaken: false,
             finished: false,
         }
     }
@@ -162,9 +159,8 @@ impl Client {
         if self.wants_turn() { self.handshake.begin(self.stream.unread()) } else { None }
     }
 
-    /// That work was done. Returns whether it came to an end.
+    /// That work ended. Returns false if it panicked.
     pub(super) fn turn_taken(&mut self) -> bool {
-        self.shaken = true;
         let used = self.handshake.done();
         self.stream.consume(used.unwrap_or(0));
         used.is_some()
@@ -183,9 +179,9 @@ impl Client {
         op
     }
 
-    /// By when it must have taken what the socket is taking, if somebody `waits` for that.
-    pub(super) fn takes_until(&mut self, waits: bool, now: Moment) -> Moment {
-        if !waits || self.taking == 0 || self.leaving {
+    /// The deadline for taking the replies that its socket was given: there is one while `another_waits` for memory.
+    pub(super) fn takes_until(&mut self, another_waits: bool, now: Moment) -> Moment {
+        if !another_waits || self.taking == 0 || self.leaving {
             self.takes_until = None;
             return Moment::NEVER;
         }

@@ -9,8 +9,7 @@ use helio_units::Moment;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// Most connections that have not chosen an export. Anybody may open them, so they take no place of those who use a volume; and there is a
-/// place for each of these, should all of them come at once.
+/// The most connections that have not chosen an export. There is room for all clients, since all may connect at once.
 pub(crate) const fn guests_of(clients: u32) -> u32 {
     match clients {
         ..64 => 64,
@@ -20,18 +19,18 @@ pub(crate) const fn guests_of(clients: u32) -> u32 {
 }
 
 impl Clients {
-    /// Where there are too many guests already, one goes: of the host that has most of them (all that came over the Unix socket count as one),
-    /// one that is leaving anyway, or said nothing, or came first.
+    /// At the limit, closes a guest of the host that has the most (those of the Unix socket count as one host): one that is leaving, or else
+    /// one that sent nothing, or else the oldest.
     pub(super) fn make_room(&mut self, now: Moment, driver: &mut dyn Driver) {
+        if self.guests() < guests_of(self.most) as usize {
+            return;
+        }
         let guests = || {
             let all = self.slots.iter().enumerate();
             all.filter_map(|(n, it)| Some((n, it.as_ref().filter(|it| it.place.is_none())?)))
         };
         let mut hosts = BTreeMap::<_, u32>::new();
         guests().for_each(|(_, guest)| *hosts.entry(guest.host()).or_default() += 1);
-        if hosts.values().sum::<u32>() < guests_of(self.most) {
-            return;
-        }
         let least = |(_, guest): &(usize, &Client)| {
             let of_host = hosts.get(&guest.host()).copied().unwrap_or_default();
             (Reverse(of_host), !guest.leaving, guest.spoke, guest.until)

@@ -6,8 +6,8 @@
 //!      ^                                                           │ ^                     │
 //!      └──── it is over or failed, and what it says is sent ───────┘ └──── it is done ─────┘
 //! ```
-//! A handshake with a key of RSA takes milliseconds, and strangers choose how many there are: the thread of the shard would serve nothing
-//! else meanwhile. One at a time leaves the other CPUs to those who use volumes.
+//! A handshake with a key of RSA takes milliseconds, and strangers choose how many there are: while the thread of the shard
+//! computed them, no group would be served. Only one runs at a time, so that the other CPUs serve the groups.
 
 use helio_driver::{Answer, Computation};
 use helio_tls::{NbdTls, Session};
@@ -20,7 +20,7 @@ pub(super) struct Step {
     used: usize,
 }
 
-/// Where the TLS of a connection stands that does not have it yet.
+/// The state of a TLS handshake, until the stream has the session.
 #[derive(Debug, Default)]
 pub(super) enum Handshake {
     /// It is not asked for, or the stream has it.
@@ -43,6 +43,11 @@ impl Handshake {
     /// Whether bytes of the client may arrive now.
     pub(super) const fn listens(&self) -> bool {
         matches!(self, Self::Settled | Self::Here(_))
+    }
+
+    /// Whether a part of it is done: the rest is quick.
+    pub(super) const fn has_begun(&self) -> bool {
+        matches!(self, Self::Here(session) if session.has_begun())
     }
 
     /// Whether it has something to do with bytes that arrived.
@@ -97,40 +102,62 @@ fn is_over(session: &Session) -> bool {
 /// Those whose handshake has bytes to work on, and whether a thread works on one.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
-    waiting: VecDeque<(usize, u32)>,
+    /// Those that have begun, whose rest is quick as a rule, and the others. They take turns, since a client may begin with a single byte.
+    begun: VecDeque<(usize, u32)>,
+    new: VecDeque<(usize, u32)>,
+    last_was_begun: bool,
     busy: bool,
 }
 
 impl Turns {
-    /// Bytes arrived for a slot's handshake. One that was worked on goes first: what is left of it is quick.
-    pub(super) fn wait(&mut self, (slot, epoch): (usize, u32), shaken: bool) {
-        if self.waiting.contains(&(slot, epoch)) {
-            return;
-        }
-        if shaken {
-            self.waiting.push_front((slot, epoch));
-        } else {
-            self.waiting.push_back((slot, epoch));
+    /// Bytes arrived for a slot's handshake.
+    pub(super) fn wait(&mut self, slot: (usize, u32), begun: bool) {
+        if !self.begun.contains(&slot) && !self.new.contains(&slot) {
+            if begun { &mut self.begun } else { &mut self.new }.push_back(slot);
         }
     }
 
     /// Whether anybody waits for a turn.
     pub(super) fn any_wait(&self) -> bool {
-        !self.waiting.is_empty()
+        !self.begun.is_empty() || !self.new.is_empty()
     }
 
-    /// Whose turn it is, if the thread is free. [`Turns::began`] takes it.
+    /// Removes and returns the next one, if no thread works on another one.
     pub(super) fn next(&mut self) -> Option<(usize, u32)> {
-        if self.busy { None } else { self.waiting.pop_front() }
+        if self.busy {
+            return None;
+        }
+        self.last_was_begun =
+            !self.begun.is_empty() && (!self.last_was_begun || self.new.is_empty());
+        if self.last_was_begun { &mut self.begun } else { &mut self.new }.pop_front()
     }
 
-    /// The thread works.
+    /// A thread works on one.
     pub(super) const fn began(&mut self) {
         self.busy = true;
     }
 
-    /// It has ended.
+    /// That has ended.
     pub(super) const fn ended(&mut self) {
         self.busy = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn handshakes_that_have_begun_take_turns_with_new_ones_and_each_waits_once() {
+        let mut turns = Turns::default();
+        for slot in [1, 1, 2] {
+            turns.wait((slot, 0), false);
+            turns.wait((10 * slot, 0), true);
+        }
+        turns.began();
+        assert_eq!(turns.next(), None);
+        turns.ended();
+        let order: Vec<_> = std::iter::from_fn(|| turns.next()).map(|(slot, _)| slot).collect();
+        assert_eq!((order, turns.any_wait()), (vec![10, 1, 20, 2], false));
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! NBD clients of a shard: a front end that reads requests from sockets and writes replies to them.
 //!
-//! What one client may have under way is bounded in requests and bytes; beyond that its socket is not read, and
-//! nobody else notices (rule 19).
+//! What one client may have under way is bounded in requests and bytes; beyond that its socket is not read (rule 19). Other clients do not
+//! wait for it, except for long reads while all clients together hold too much (`room.rs`).
 
 mod answers;
 mod catalogue;
@@ -25,6 +25,7 @@ use helio_nbd::{Command, Request, Step, TlsPolicy};
 use helio_plant::{Plant, planted};
 use helio_tls::NbdTls;
 use helio_units::{Bytes, Moment, VolumeIndex};
+use room::Queue;
 use std::time::Duration;
 
 /// A client that has not chosen an export by then goes: nobody keeps a place by saying nothing.
@@ -33,6 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const PARTING_PATIENCE: Duration = Duration::from_secs(10);
 /// A socket given up is given up again after that long, should it still be there.
 const RETRY: Duration = Duration::from_secs(1);
+
 /// How TCP clients are protected.
 #[derive(Clone, Debug)]
 pub(crate) struct Protection {
@@ -65,8 +67,8 @@ pub(crate) struct Clients {
     held: u64,
     plenty: u64,
     /// Those whose read waits for room, in their order.
-    postponed: Vec<usize>,
-    /// When the first of those who have not chosen yet must go.
+    postponed: Queue,
+    /// When the first of those who have not chosen yet must go, or those who do not read their replies are looked at again.
     next_expiry: Moment,
     /// Those whose payload waits for a buffer.
     starving: Vec<usize>,
@@ -97,7 +99,7 @@ impl Clients {
             readers: groups.iter().map(|group| (0, group.engine.view().is_primary())).collect(),
             held: 0,
             plenty: plenty.0,
-            postponed: Vec::new(),
+            postponed: Queue::default(),
             next_expiry: Moment::NEVER,
             starving: Vec::new(),
             log: RefusalLog::new(Port::Clients),
@@ -234,7 +236,8 @@ impl Clients {
         }
     }
 
-    /// When the first of those who have not chosen yet, or do not take what they were told last, must go.
+    /// When the first of those who have not chosen yet, or do not take what they were told last, must go, or those who do not read their
+    /// replies are looked at again.
     pub(crate) fn deadline(&self) -> Moment {
         self.next_expiry
     }
@@ -368,7 +371,7 @@ impl Clients {
         let client = self.slots[slot].as_mut()?;
         client.secure_if_due();
         if client.wants_turn() {
-            self.turns.wait((slot, client.epoch), client.shaken);
+            self.turns.wait((slot, client.epoch), client.handshake.has_begun());
         }
         if client.leaving || client.is_full(short) {
             return None;
@@ -528,7 +531,7 @@ impl Clients {
     pub(crate) fn starved(&mut self) -> Vec<usize> {
         let mut starved = std::mem::take(&mut self.starving);
         if !self.postponed.is_empty() {
-            starved.append(&mut self.postponed);
+            starved.append(&mut self.postponed.take());
         }
         starved
     }

@@ -26,12 +26,12 @@ fn what_a_peer_that_went_back_has_lost_counts_as_only_here_behind_restarts_of_bo
             let record =
                 Superblock { wrote, alone: wrote, ..desk.engine.record.superblock().clone() };
             desk.engine = Engine::new(config(), durable(record), 1, 1, Moment::ZERO);
-            // Neither leads: nobody is refused, and the peer may change its metadata as soon as it has heard that it is old.
+            // Neither node leads: no connection is refused, and the peer may write its metadata at once.
             desk.meet(Hello { clean: false, metadata, ..hello(generation(1), true) });
             let expected = if old { (SIZE.0, Some(Unknown::NoRecord)) } else { (0, None) };
             assert_eq!(at_stake(&desk), expected, "{metadata}");
             assert_eq!(desk.engine.record.superblock().peer_invalid != Generation::NONE, old);
-            // It was promoted by force meanwhile, and its metadata looks young.
+            // The peer was promoted by force, and its metadata no longer looks old.
             let mut desk = again(&desk);
             let lineage = generation(1).fork(Generation { number: 2, tag: 9 }, Sequence(1));
             let serves = Hello { serving: true, role: Role::Primary, ..hello(lineage, true) };
