@@ -35,10 +35,11 @@ pub mod code {
 
     /// Every code a daemon may send, with the HTTP status it travels with and what it means. A client that meets
     /// another one treats it as "refused".
-    pub const ALL: [(&str, &str); 110] = [
+    pub const ALL: [(&str, &str); 111] = [
         (BAD_REQUEST, "the request cannot be read"),
         (UNKNOWN_GROUP, "no group of that name is configured on this node"),
         ("unknown-volume", "the group has no volume of that name"),
+        ("unknown-client", "the node has no NBD client with that number"),
         ("unknown-saved", "the node has no saved data of that name"),
         ("unknown-snapshot", "the group has no snapshot of that name on this node"),
         ("bad-name", "the name of the snapshot is invalid"),
@@ -189,8 +190,8 @@ pub mod code {
     pub fn status(code: &str) -> Option<u16> {
         match code {
             BAD_REQUEST => Some(400),
-            UNKNOWN_GROUP | "unknown-volume" | "unknown-member" | "unknown-saved"
-            | "unknown-snapshot" | NOT_FOUND => Some(404),
+            UNKNOWN_GROUP | "unknown-volume" | "unknown-member" | "unknown-client"
+            | "unknown-saved" | "unknown-snapshot" | NOT_FOUND => Some(404),
             WRONG_METHOD => Some(405),
             TOO_SLOW => Some(408),
             TOO_LARGE => Some(413),

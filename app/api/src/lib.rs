@@ -7,6 +7,7 @@
 //! would be a lie. Absent on purpose: sockets, clocks, rendering.
 
 mod attach;
+mod client;
 mod drill;
 mod error;
 pub mod event;
@@ -28,6 +29,7 @@ mod verify;
 mod wire;
 
 pub use attach::{AttachRequest, AttachState, Attachment, Attachments, DetachRequest, Via};
+pub use client::{ClientCloseRequest, ClientList, NbdClient};
 pub use drill::{DrillRequest, DrillResult, DrillStatus};
 pub use error::{ApiError, AtStake, code};
 pub use flow::{

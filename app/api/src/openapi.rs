@@ -8,11 +8,12 @@ use crate::event::Event;
 use crate::operation::{Method, Operation};
 use crate::{
     Accepted, ApiError, ApplyReply, ApplyRequest, AttachRequest, Attachment, Attachments,
-    DetachRequest, DrillRequest, EventsRequest, Explanation, MemberAcceptRequest, MemberAddRequest,
-    MemberMergeRequest, MemberRemoveRequest, MemberReplaceRequest, MemberSetRequest, ModeRequest,
-    PromoteRequest, QueueReply, QueueRequest, RecorderDump, ReleaseRequest, ResolveRequest,
-    ResyncRequest, ReverseRequest, SavedDeleteRequest, SavedList, SnapshotList, SnapshotRequest,
-    SnapshotRestoreRequest, Status, SwitchRequest, TraceRequest, VerifyRequest,
+    ClientCloseRequest, ClientList, DetachRequest, DrillRequest, EventsRequest, Explanation,
+    MemberAcceptRequest, MemberAddRequest, MemberMergeRequest, MemberRemoveRequest,
+    MemberReplaceRequest, MemberSetRequest, ModeRequest, PromoteRequest, QueueReply, QueueRequest,
+    RecorderDump, ReleaseRequest, ResolveRequest, ResyncRequest, ReverseRequest,
+    SavedDeleteRequest, SavedList, SnapshotList, SnapshotRequest, SnapshotRestoreRequest, Status,
+    SwitchRequest, TraceRequest, VerifyRequest,
 };
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
@@ -160,6 +161,7 @@ fn request(operation: Operation, types: &mut Types) -> Option<Schema> {
         Operation::Switch => types.request::<SwitchRequest>(),
         Operation::Release => types.request::<ReleaseRequest>(),
         Operation::TraceStart => types.request::<TraceRequest>(),
+        Operation::ClientClose => types.request::<ClientCloseRequest>(),
         Operation::SavedDelete => types.request::<SavedDeleteRequest>(),
         Operation::Apply => types.request::<ApplyRequest>(),
         Operation::Status
@@ -178,6 +180,7 @@ fn request(operation: Operation, types: &mut Types) -> Option<Schema> {
         | Operation::SeedEnd
         | Operation::TraceStop
         | Operation::Attachments
+        | Operation::Clients
         | Operation::Saved
         | Operation::Document => None,
     }
@@ -222,9 +225,11 @@ fn reply(operation: Operation, types: &mut Types) -> Value {
         | Operation::Detach
         | Operation::TraceStart
         | Operation::TraceStop
+        | Operation::ClientClose
         | Operation::SavedDelete
         | Operation::Release => types.reply::<Accepted>(),
         Operation::Snapshots => types.reply::<SnapshotList>(),
+        Operation::Clients => types.reply::<ClientList>(),
         Operation::Saved => types.reply::<SavedList>(),
         Operation::Attach => types.reply::<Attachment>(),
         Operation::Attachments => types.reply::<Attachments>(),

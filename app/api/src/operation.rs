@@ -92,6 +92,10 @@ pub enum Operation {
     TraceStop,
     /// Show what is attached.
     Attachments,
+    /// Show the NBD clients.
+    Clients,
+    /// Disconnect some.
+    ClientClose,
     /// Show what was saved before it was discarded.
     Saved,
     /// Delete it.
@@ -104,7 +108,7 @@ pub enum Operation {
 
 impl Operation {
     /// All of them.
-    pub const ALL: [Self; 42] = [
+    pub const ALL: [Self; 44] = [
         Self::Status,
         Self::Group,
         Self::DebugEvents,
@@ -143,6 +147,8 @@ impl Operation {
         Self::TraceStart,
         Self::TraceStop,
         Self::Attachments,
+        Self::Clients,
+        Self::ClientClose,
         Self::Saved,
         Self::SavedDelete,
         Self::Apply,
@@ -191,6 +197,8 @@ impl Operation {
             Self::TraceStart => paths::TRACE_START,
             Self::TraceStop => paths::TRACE_STOP,
             Self::Attachments => paths::ATTACHMENTS,
+            Self::Clients => paths::CLIENTS,
+            Self::ClientClose => paths::CLIENT_CLOSE,
             Self::Saved => paths::SAVED,
             Self::SavedDelete => paths::SAVED_DELETE,
             Self::Apply => paths::APPLY,
@@ -210,6 +218,7 @@ impl Operation {
             | Self::Queue
             | Self::Snapshots
             | Self::Attachments
+            | Self::Clients
             | Self::Saved
             | Self::Document => Method::Get,
             Self::Pause
@@ -242,6 +251,7 @@ impl Operation {
             | Self::Release
             | Self::TraceStart
             | Self::TraceStop
+            | Self::ClientClose
             | Self::SavedDelete
             | Self::Apply => Method::Post,
         }
@@ -289,6 +299,8 @@ impl Operation {
             Self::TraceStart => "trace-start",
             Self::TraceStop => "trace-stop",
             Self::Attachments => "attachments",
+            Self::Clients => "clients",
+            Self::ClientClose => "client-close",
             Self::Saved => "saved",
             Self::SavedDelete => "saved-delete",
             Self::Apply => "apply",
@@ -384,6 +396,8 @@ impl Operation {
                 "Record the requests to the volumes of a group into a file, without their data."
             }
             Self::TraceStop => "Stop the trace; responds when its file is complete.",
+            Self::Clients => "Show the NBD clients of this node.",
+            Self::ClientClose => "Disconnect NBD clients, after replies to their requests.",
             Self::Saved => "Show the data that was saved before it was discarded or overwritten.",
             Self::SavedDelete => "Delete saved data, which exists nowhere else.",
             Self::Attachments => "Show the volumes that are attached, or will be.",

@@ -84,6 +84,10 @@ pub const TRACE_START: &str = "/v2/groups/{group}/trace/start";
 pub const TRACE_STOP: &str = "/v2/groups/{group}/trace/stop";
 /// GET: [`Attachments`](crate::Attachments) of every group.
 pub const ATTACHMENTS: &str = "/v2/attachments";
+/// GET: [`ClientList`](crate::ClientList), the NBD clients.
+pub const CLIENTS: &str = "/v2/clients";
+/// POST [`ClientCloseRequest`](crate::ClientCloseRequest): disconnect some; [`Accepted`](crate::Accepted).
+pub const CLIENT_CLOSE: &str = "/v2/clients/close";
 /// GET: [`SavedList`](crate::SavedList), what was saved before it was discarded.
 pub const SAVED: &str = "/v2/saved";
 /// POST [`SavedDeleteRequest`](crate::SavedDeleteRequest): delete it; [`Accepted`](crate::Accepted).

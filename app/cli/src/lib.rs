@@ -10,6 +10,7 @@ mod attach;
 mod before;
 mod check;
 mod client;
+mod clients;
 mod complete;
 mod confirm;
 mod dashboard;
@@ -152,6 +153,7 @@ fn ask(verb: Verb, at: &At) -> Result<ExitCode> {
         Verb::Verify { verb } => verify::run(at, verb),
         Verb::Seed { verb: Seed::Begin(of) } => verbs::plain(at, paths::SEED_BEGIN, of),
         Verb::Seed { verb: Seed::End(wish) } => verbs::plain_resync(at, paths::SEED_END, wish),
+        Verb::Client { verb } => clients::clients(at, verb),
         Verb::Saved { verb } => saved::saved(at, verb),
         Verb::Snapshot { verb } => snapshot::run(at, verb),
         Verb::Member { verb } => roles::member(at, verb),

@@ -2,6 +2,7 @@
 //! Answers the control server by asking the shard.
 
 mod apply;
+mod clients;
 mod come;
 mod drill;
 mod freeze;
@@ -222,6 +223,7 @@ impl Daemon {
             Command::TraceStart { group, wish } => self.start_trace(group, wish).await,
             Command::TraceStop { group } => self.stop_trace(group).await,
             Command::Attachments => Ok(Reply::Attachments(self.attaches.list().await)),
+            Command::Clients | Command::ClientClose { .. } => self.on_clients(command).await,
             Command::Saved => self.list_saved().await.map(Reply::Saved),
             Command::SavedDelete { wish } => self.delete_saved(wish).await,
             Command::Recorder { group } => self.recorded(group).await.map(Reply::Recorder),

@@ -26,12 +26,12 @@ use futures_util::{Stream, StreamExt};
 use helio_api::event::Event;
 use helio_api::{
     Accepted, ApiError, ApplyReply, ApplyRequest, AttachRequest, Attachment, Attachments,
-    DetachRequest, DrillRequest, EventsRequest, Explanation, MemberAcceptRequest, MemberAddRequest,
-    MemberMergeRequest, MemberRemoveRequest, MemberReplaceRequest, MemberSetRequest, ModeRequest,
-    Operation, PromoteRequest, QueueReply, QueueRequest, RecorderDump, ReleaseRequest,
-    ResolveRequest, ResyncRequest, ReverseRequest, SavedDeleteRequest, SavedList, SnapshotList,
-    SnapshotRequest, SnapshotRestoreRequest, Status, SwitchRequest, TraceRequest, VerifyRequest,
-    code,
+    ClientCloseRequest, ClientList, DetachRequest, DrillRequest, EventsRequest, Explanation,
+    MemberAcceptRequest, MemberAddRequest, MemberMergeRequest, MemberRemoveRequest,
+    MemberReplaceRequest, MemberSetRequest, ModeRequest, Operation, PromoteRequest, QueueReply,
+    QueueRequest, RecorderDump, ReleaseRequest, ResolveRequest, ResyncRequest, ReverseRequest,
+    SavedDeleteRequest, SavedList, SnapshotList, SnapshotRequest, SnapshotRestoreRequest, Status,
+    SwitchRequest, TraceRequest, VerifyRequest, code,
 };
 use helio_units::Mode;
 pub use places::{Place, Places};
@@ -273,6 +273,13 @@ pub enum Command {
     },
     /// Show what is attached.
     Attachments,
+    /// Show the NBD clients.
+    Clients,
+    /// Disconnect some.
+    ClientClose {
+        /// Which.
+        wish: ClientCloseRequest,
+    },
     /// Show saved data.
     Saved,
     /// Delete saved data.
@@ -309,6 +316,8 @@ pub enum Reply {
     Attached(Attachment),
     /// Of a list of what is attached.
     Attachments(Attachments),
+    /// The NBD clients.
+    Clients(ClientList),
     /// Of a list of snapshots.
     Snapshots(SnapshotList),
     /// Of a list of saved data.
@@ -326,6 +335,7 @@ impl IntoResponse for Reply {
             Self::Queue(reply) => Json(reply).into_response(),
             Self::Applied(reply) => Json(reply).into_response(),
             Self::Attached(reply) => Json(reply).into_response(),
+            Self::Clients(reply) => Json(reply).into_response(),
             Self::Attachments(reply) => Json(reply).into_response(),
             Self::Snapshots(reply) => Json(reply).into_response(),
             Self::Saved(reply) => Json(reply).into_response(),
@@ -418,6 +428,8 @@ fn handler(operation: Operation) -> MethodRouter<Arc<dyn Backend>> {
         Operation::Attachments => {
             get(|State(b): Shared| async move { ask(b, Command::Attachments).await })
         }
+        Operation::Clients => get(|State(b): Shared| async move { ask(b, Command::Clients).await }),
+        Operation::ClientClose => post(close_clients),
         Operation::Saved => get(|State(b): Shared| async move { ask(b, Command::Saved).await }),
         Operation::SavedDelete => post(delete_saved),
         Operation::Apply => post(apply),
@@ -568,6 +580,10 @@ async fn release(State(b): Shared, path: Named, Wish(wish): Wish<ReleaseRequest>
 
 async fn start_trace(State(b): Shared, path: Named, Wish(wish): Wish<TraceRequest>) -> Answered {
     ask(b, Command::TraceStart { group: named(path)?, wish }).await
+}
+
+async fn close_clients(State(b): Shared, Wish(wish): Wish<ClientCloseRequest>) -> Answered {
+    ask(b, Command::ClientClose { wish }).await
 }
 
 async fn delete_saved(State(b): Shared, Wish(wish): Wish<SavedDeleteRequest>) -> Answered {

@@ -35,5 +35,5 @@ pub use memory::{be_flusher, lock_memory};
 pub use mount::Mount;
 pub use names::{Behind, refusal};
 pub use session::{Fault, Session, Shape, Step, Work};
-pub use users::{Used, User, users_of};
+pub use users::{Used, User, program, users_of};
 pub use wire::MAX_WRITE;

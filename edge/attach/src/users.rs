@@ -59,6 +59,13 @@ pub struct Used<'a> {
     pub numbers: Option<&'a str>,
 }
 
+/// What a process is called; `None` once it has ended.
+#[must_use]
+pub fn program(process: u32) -> Option<String> {
+    let name = fs::read_to_string(format!("/proc/{process}/comm")).ok()?;
+    Some(name.trim_end().to_owned())
+}
+
 /// Who uses each of them, other than this process. All processes are looked at once.
 #[must_use]
 pub fn users_of(all: &[Used<'_>]) -> Vec<Vec<User>> {
@@ -82,8 +89,7 @@ pub fn users_of(all: &[Used<'_>]) -> Vec<Vec<User>> {
         let open = open_files(&folder);
         for (used, found) in all.iter().zip(&mut found) {
             if open.iter().any(|path| used.paths.contains(&path.as_path())) {
-                let name = fs::read_to_string(folder.join("comm")).unwrap_or_default();
-                found.push(User::Process { id, name: name.trim_end().to_owned() });
+                found.push(User::Process { id, name: program(id).unwrap_or_default() });
             }
         }
     }

@@ -8,6 +8,7 @@
 //!
 //! Absent on purpose: what to do about an error, any format, any timer but the one of `wait`.
 
+mod accepted;
 mod any;
 mod ask;
 mod body;
@@ -34,6 +35,7 @@ mod sockets;
 mod spin;
 mod workers;
 
+pub use accepted::Accepted;
 pub use any::{AnyDriver, DriverChoice};
 pub use body::{FileBody, SocketBody};
 pub use buffer::{ALIGNMENT, Buffer, Shared};
@@ -44,9 +46,7 @@ pub use handle::{Address, File, Socket};
 pub use linux::{Linux, listen_for_owner};
 pub use liveness::end_the_vanished;
 pub use machine::{Blocking, Facts, Host, Machine, Room};
-pub use op::{
-    Accepted, Completion, Driver, DriverOptions, MAP_RUNS, Op, Outcome, Reserved, Run, Token,
-};
+pub use op::{Completion, Driver, DriverOptions, MAP_RUNS, Op, Outcome, Reserved, Run, Token};
 pub use poll::PollDriver;
 pub use pool::{Pool, PoolUsage};
 pub use ring::RingDriver;

@@ -121,6 +121,7 @@ fn by_operation(mut data: &[u8]) {
             | Operation::Detach
             | Operation::Switch
             | Operation::TraceStart
+            | Operation::ClientClose
             | Operation::SavedDelete
             | Operation::SnapshotCreate
             | Operation::SnapshotDelete
@@ -172,6 +173,8 @@ fn named(command: &Command) -> Option<&String> {
         | Command::Recorder { group } => Some(group),
         Command::Apply { .. }
         | Command::Attachments
+        | Command::Clients
+        | Command::ClientClose { .. }
         | Command::Saved
         | Command::SavedDelete { .. } => None,
     }

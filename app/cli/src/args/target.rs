@@ -12,7 +12,7 @@ pub(crate) enum Target {
     Neither,
 }
 
-const DAEMON: [&str; 27] = [
+const DAEMON: [&str; 28] = [
     "status",
     "top",
     "dashboard",
@@ -32,6 +32,7 @@ const DAEMON: [&str; 27] = [
     "saved",
     "snapshot",
     "member",
+    "client",
     "attach",
     "detach",
     "release",

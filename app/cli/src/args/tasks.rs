@@ -11,7 +11,7 @@ const TASKS: [(&str, &[&str]); 8] = [
     ("Replicate", &["pause", "resume", "resync", "verify", "mode", "queue", "seed"]),
     ("Fail over", &["promote", "demote", "switch", "drill"]),
     ("Repair", &["resolve", "saved", "member", "metadata", "rename", "inspect", "debug"]),
-    ("Volumes and devices", &["attach", "detach", "snapshot", "adopt", "release"]),
+    ("Volumes and devices", &["client", "attach", "detach", "snapshot", "adopt", "release"]),
     ("Measure and plan", &["trace", "plan", "lab", "simhadr"]),
     ("Help", &["man", "completions", "help"]),
 ];

@@ -3,8 +3,8 @@
 
 use super::nouns::{Debug, Key, Lab, Member, Metadata, Queue, Rename, Seed, Verify};
 use super::{
-    Adoption, Advise, Check, Dashboard, Drill, Init, Named, OfGroup, PlanVerb, Resyncing, Saved,
-    Snapshot, Trace, interval, mode, named, number,
+    Adoption, Advise, Check, Clients, Dashboard, Drill, Init, Named, OfGroup, PlanVerb, Resyncing,
+    Saved, Snapshot, Trace, interval, mode, named, number,
 };
 use clap::{Args, Subcommand, ValueEnum};
 use helio_api::Via;
@@ -201,6 +201,12 @@ pub enum Verb {
         /// The command.
         #[command(subcommand)]
         verb: Member,
+    },
+    /// List NBD clients, or disconnect them.
+    Client {
+        /// The command.
+        #[command(subcommand)]
+        verb: Clients,
     },
     /// Attach a volume as a block device and print the path of the device.
     ///

@@ -188,7 +188,7 @@ impl Source {
             let text =
                 format!("{clients} NBD connection(s) use {name}: their caches would be wrong");
             let hint =
-                format!("unmount and disconnect them first; `helio status {name} -v` shows them");
+                format!("unmount and disconnect them first; `helio client list {name}` shows them");
             return Err(refused(ApiError::new("in-use", text, hint)));
         }
         Ok(())

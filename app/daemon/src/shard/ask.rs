@@ -4,7 +4,8 @@
 use super::group::CommandReply;
 use super::release::ReleaseReply;
 use super::{
-    GroupPlan, Guard, Hold, Losing, Offer, Plug, RemovedMember, Room, Seat, SetAsk, VolumePlan,
+    Closing, GroupPlan, Guard, Hold, ListedClients, Losing, Offer, Plug, RemovedMember, Room, Seat,
+    SetAsk, VolumePlan,
 };
 use crate::config::{Running, Setting};
 use crate::names::Unresolved;
@@ -80,6 +81,10 @@ pub(crate) enum NodeAsk {
     Removed { reply: oneshot::Sender<Vec<RemovedMember>> },
     /// Trust other keys: of every group, what its peer's connection must have.
     Trust { guards: Vec<(String, Guard)> },
+    /// List NBD clients, from that place on.
+    Clients { from: usize, reply: oneshot::Sender<ListedClients> },
+    /// Close connections of clients. Returns who they are.
+    CloseClients { which: Closing, reply: oneshot::Sender<Result<Vec<String>, Refusal>> },
     /// At most so many volumes are copied or merged in the background at once.
     MostCopies(u32),
     /// Stop cleanly; the shard's thread ends.

@@ -142,6 +142,13 @@ impl<D: Driver> Shard<D> {
                 let removed = served.into_iter().flat_map(|n| self.groups[n].removed());
                 let _gone = reply.send(removed.collect());
             }
+            NodeAsk::Clients { from, reply } => {
+                let listed = self.clients.listed(from, &self.groups, &self.clock);
+                let _gone = reply.send(listed);
+            }
+            NodeAsk::CloseClients { which, reply } => {
+                let _gone = reply.send(self.close_clients(&which));
+            }
             NodeAsk::Trust { guards } => self.trust(guards, now),
             NodeAsk::MostCopies(most) => self.set_most_copies(most, now),
             NodeAsk::Stop => self.stop(now),

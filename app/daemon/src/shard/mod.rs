@@ -45,6 +45,7 @@ mod stop;
 mod strangers;
 mod stream;
 mod token;
+mod used;
 
 use crate::events::Hub;
 use crate::failed::Failures;
@@ -57,7 +58,7 @@ pub(crate) use attached::{ATTACHED, End, Hold, Offer, Plug};
 pub(crate) use before::Before;
 use clients::Clients;
 pub(crate) use clients::guests_of;
-pub(crate) use clients::{Protection, export_of, is_in_copy};
+pub(crate) use clients::{Closing, ListedClients, Protection, export_of, is_in_copy};
 pub(crate) use clock::Clock;
 use copies::Copies;
 use events::Watch;
@@ -68,7 +69,7 @@ pub(crate) use guard::Guard;
 use helio_driver::{Address, Completion, Driver, Host, Op, Outcome, Socket, end_the_vanished};
 use helio_engine::{Command, Refusal};
 use helio_plant::{Plant, planted};
-use helio_units::{Moment, VolumeIndex};
+use helio_units::Moment;
 pub(crate) use log::{Port, RefusalLog};
 pub(crate) use metadata::Metadata;
 use payloads::{Pools, clients_memory};
@@ -563,20 +564,12 @@ impl<D: Driver> Shard<D> {
         self.groups.iter().position(|g| g.name == group && g.is_served())
     }
 
-    /// NBD connections to a group that no attached device has.
-    fn nbd_clients(&self, index: usize) -> u64 {
-        let volumes = (0..self.groups[index].volumes.len() as u16).map(VolumeIndex);
-        let all: u64 = volumes.map(|volume| self.clients.count(index, volume)).sum();
-        all.saturating_sub(self.attached.held(index).count() as u64)
-    }
-
     fn command(&mut self, index: usize, command: Command, reply: CommandReply, now: Moment) {
         let group = &self.groups[index];
         let clients = self.nbd_clients(index);
         if command == Command::Demote && clients > 0 && group.engine.view().is_primary() {
-            let text = format!("{clients} NBD connection(s) use {}", group.name);
-            let hint = format!("unmount and disconnect them, then `helio demote {}`", group.name);
-            let _gone = reply.send(Err(Refusal::new("in-use", text, hint)));
+            let then = format!("`helio demote {}`", group.name);
+            let _gone = reply.send(Err(self.used_by_clients(index, "", &then)));
             return;
         }
         if matches!(command, Command::RestoreSnapshot(_))

@@ -95,8 +95,9 @@ impl<D: Driver> Shard<D> {
         let group = &self.groups[index];
         let name = &group.name;
         if self.clients.is_used(index) {
-            let text = format!("NBD clients use {name}");
-            return Err(Refusal::new("in-use", text, "unmount and disconnect them first"));
+            let text = format!("NBD clients use {name} ({})", self.clients.users(index));
+            let hint = format!("unmount and disconnect them, or `helio client close --all {name}`");
+            return Err(Refusal::new("in-use", text, hint));
         }
         let devices = self.attached.devices(index);
         if !devices.is_empty() {

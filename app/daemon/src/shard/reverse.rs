@@ -23,23 +23,6 @@ impl<D: Driver> Shard<D> {
         Ok(losing)
     }
 
-    /// Refuses what changes the content of volumes under those who use them.
-    pub(super) fn refuse_in_use(&self, index: usize) -> Result<(), Refusal> {
-        let clients = self.nbd_clients(index);
-        if clients > 0 {
-            let name = &self.groups[index].name;
-            let text =
-                format!("{clients} NBD connection(s) use {name}: their caches would be wrong");
-            let hint = "unmount and disconnect them first, then try again";
-            return Err(Refusal::new("in-use", text, hint));
-        }
-        let devices = self.attached.devices(index);
-        match devices.is_empty() {
-            true => Ok(()),
-            false => Err(self.attached.refusal(index, &self.groups, &devices)),
-        }
-    }
-
     /// Throws it away, if it is still what was saved.
     pub(super) fn reverse(
         &mut self,

@@ -2,6 +2,7 @@
 //! Programs of others against real daemons: what an administrator would point at an export on the first day.
 //! Every story ends with both members equal, byte by byte, once the queue has drained.
 
+mod closing;
 mod common;
 mod copying;
 mod fio;

@@ -88,7 +88,13 @@ fn a_group_with_an_open_client_is_not_demoted() {
     promote(&pair, "paris");
     let client = attached(&pair);
     let told = pair.helio("paris", &["demote", "db"]);
-    assert_ended(&told, 1, &["hint: unmount and disconnect them, then `helio demote db`"]);
+    assert_ended(
+        &told,
+        1,
+        &[
+            "hint: unmount and disconnect them, or `helio client close --all db`; then `helio demote db`",
+        ],
+    );
     assert!(!told.stderr.contains("retry: "), "waiting does not end it: {told}");
     assert_eq!(pair.status("paris")["groups"][0]["role"], "primary");
     drop(client);

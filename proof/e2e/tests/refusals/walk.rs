@@ -29,7 +29,8 @@ const LOCAL: [&str; 17] = [
 /// Commands without `--json`.
 const NO_JSON: [&str; 2] = ["dashboard", "top"];
 /// What a command needs beside its name.
-const NEEDED: [(&str, &[&str]); 12] = [
+const NEEDED: [(&str, &[&str]); 13] = [
+    ("client close", &["1", "--yes"]),
     ("member add", &["db/data", "/disk"]),
     ("member remove", &["db/data", "/disk"]),
     ("member set", &["db/data", "/disk", "--read-cost", "auto"]),

@@ -167,12 +167,17 @@ impl Run {
             }
             _ => {
                 let name = self.groups[group].shape.name;
-                let path = match dice.below(6) {
+                let path = match dice.below(8) {
                     0 => format!("/v2/groups/{name}"),
                     1 => format!("/v2/groups/{name}/queue"),
                     2 => "/v2/saved".to_owned(),
                     3 => "/v2/attachments".to_owned(),
                     4 => "/v2/events?now=true".to_owned(),
+                    5 => "/v2/clients".to_owned(),
+                    6 => {
+                        let (body, path) = (json!({ "group": name }), "/v2/clients/close");
+                        return self.send((node, None), "POST", path.into(), &body, Wish::Other);
+                    }
                     _ => {
                         let body = json!({ "dry_run": true });
                         return self.send(

@@ -58,22 +58,26 @@ impl<'a> Catalogue<'a> {
 }
 
 impl Catalogue<'_> {
+    /// The name under which an open export was opened.
+    pub(super) fn name(group: &Group, place: Place) -> String {
+        let Target::Snapshot(CopyView::Cut(number) | CopyView::Branch(number)) = place.target
+        else {
+            return name(group, place, None);
+        };
+        let found = snapshots(group, place.volume).find(|(_, copy)| copy.number == number);
+        // A copy that is being deleted has no name any more.
+        name(group, place, Some(found.as_ref().map_or("deleted", |(name, _)| name)))
+    }
+
     /// `snapshot`: the name of the point-in-time copy, where it is one.
     fn info(group: &Group, place: Place, snapshot: Option<&str>) -> ExportInfo {
         let volume = &group.volumes[usize::from(place.volume.0)];
         let minimum_block = group.engine.view().block(place.volume).0 as u32;
         let read_only = place.target.is_read_only();
         let branch = matches!(place.target, Target::Snapshot(CopyView::Branch(_)));
-        let suffix = match snapshot {
-            Some(name) if branch => format!("@{name}{BRANCH}"),
-            Some(name) => format!("@{name}"),
-            None if read_only => String::from(READ_ONLY),
-            None if place.alone => String::from(ALONE),
-            None => String::new(),
-        };
         let contexts = Contexts::NONE.with(Context::Allocation);
         ExportInfo {
-            name: format!("{}/{}{suffix}", group.name, volume.name),
+            name: name(group, place, snapshot),
             description: match snapshot {
                 Some(copy) if branch => format!(
                     "{} of group {} in snapshot {copy}, with what was written to it here",
@@ -99,6 +103,20 @@ impl Catalogue<'_> {
             handle: place.pack(),
         }
     }
+}
+
+/// The name of an export; `snapshot` is that of the point-in-time copy, where it is one.
+fn name(group: &Group, place: Place, snapshot: Option<&str>) -> String {
+    let volume = &group.volumes[usize::from(place.volume.0)].name;
+    let branch = matches!(place.target, Target::Snapshot(CopyView::Branch(_)));
+    let suffix = match snapshot {
+        Some(name) if branch => format!("@{name}{BRANCH}"),
+        Some(name) => format!("@{name}"),
+        None if place.target.is_read_only() => String::from(READ_ONLY),
+        None if place.alone => String::from(ALONE),
+        None => String::new(),
+    };
+    format!("{}/{volume}{suffix}", group.name)
 }
 
 /// The point-in-time copies of which a volume can be read, the safe copy of a resync among them, by name.

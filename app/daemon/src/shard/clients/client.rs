@@ -39,6 +39,9 @@ pub(super) struct Client {
     pub(super) from: Option<SocketAddr>,
     /// Whether it came over TCP, not the Unix socket.
     pub(super) tcp: bool,
+    /// The process that made the connection over the Unix socket, if that can be seen.
+    pub(super) process: Option<u32>,
+    pub(super) since: Moment,
     pub(super) stream: Stream,
     pub(super) session: Session,
     pub(super) place: Option<Place>,
@@ -73,7 +76,7 @@ impl Client {
         accepted: Accepted,
         tcp: bool,
         (tls, policy): (Option<NbdTls>, TlsPolicy),
-        until: Moment,
+        (since, until): (Moment, Moment),
     ) -> Self {
         let session = Session::with(SessionOptions { tls: policy });
         let mut greeting = Vec::new();
@@ -82,6 +85,8 @@ impl Client {
             epoch,
             from: accepted.peer,
             tcp,
+            process: accepted.process,
+            since,
             stream: Stream::new(accepted.socket, GUEST_RECV_BYTES),
             session,
             place: None,
@@ -104,6 +109,21 @@ impl Client {
     /// The host that it came from: of TCP and known, of TCP, or this one.
     pub(super) fn host(&self) -> (bool, Option<IpAddr>) {
         (self.tcp, self.from.map(|from| from.ip()))
+    }
+
+    /// Whether this process made the connection, for a device of the kernel.
+    pub(super) fn is_own(&self) -> bool {
+        self.process == Some(std::process::id())
+    }
+
+    /// Who it is.
+    pub(super) fn who(&self) -> String {
+        match (self.from, self.process) {
+            (Some(from), _) => from.to_string(),
+            (None, Some(process)) => format!("process {process}"),
+            (None, None) if self.tcp => "a TCP connection without an address".to_owned(),
+            (None, None) => "a process outside the daemon's namespace".to_owned(),
+        }
     }
 
     /// Whether it must wait before anything more of it is looked at. Where memory is `short`, it must as long as

@@ -9,6 +9,7 @@ mod catalogue;
 mod client;
 mod guests;
 mod handshake;
+mod listing;
 mod room;
 
 use crate::shard::census::Table;
@@ -25,6 +26,7 @@ use helio_nbd::{Command, Request, Step, TlsPolicy};
 use helio_plant::{Plant, planted};
 use helio_tls::NbdTls;
 use helio_units::{Bytes, Moment, VolumeIndex};
+pub(crate) use listing::{Closing, ListedClients};
 use room::Queue;
 use std::time::Duration;
 
@@ -139,7 +141,7 @@ impl Clients {
         let tls = protection.map(|protection| protection.tls.clone());
         let until = now + PATIENCE;
         self.next_expiry = self.next_expiry.min(until);
-        let client = Client::new(self.epochs, accepted, tcp, (tls, policy), until);
+        let client = Client::new(self.epochs, accepted, tcp, (tls, policy), (now, until));
         self.slots[slot] = Some(client);
         self.pump_slot(slot, driver);
     }

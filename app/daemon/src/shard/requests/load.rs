@@ -34,6 +34,11 @@ impl Load {
         self.requests >= REQUESTS_MAX
     }
 
+    /// Requests under way.
+    pub(crate) const fn requests(&self) -> u64 {
+        self.requests as u64
+    }
+
     /// Bytes held.
     pub(crate) const fn bytes(&self) -> u64 {
         self.bytes
