@@ -35,7 +35,7 @@ pub mod code {
 
     /// Every code a daemon may send, with the HTTP status it travels with and what it means. A client that meets
     /// another one treats it as "refused".
-    pub const ALL: [(&str, &str); 111] = [
+    pub const ALL: [(&str, &str); 112] = [
         (BAD_REQUEST, "the request cannot be read"),
         (UNKNOWN_GROUP, "no group of that name is configured on this node"),
         ("unknown-volume", "the group has no volume of that name"),
@@ -122,6 +122,7 @@ pub mod code {
         ("peer-has-a-history", "the other node has older metadata"),
         ("seeding", "a disk is being shipped to the other node"),
         ("peer-is-primary", "the other node is primary"),
+        ("peer-promotes", "the other node is being promoted now"),
         ("peer-refuses", "the other node does not agree"),
         ("tracing", "a trace of the group is already being recorded"),
         ("not-tracing", "no trace of the group is being recorded"),

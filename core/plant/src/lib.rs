@@ -51,6 +51,8 @@ pub enum Plant {
     DropUnmarked,
     /// Nobody looks whether a disk is the one it was.
     TrustAnyDisk,
+    /// Two nodes that ask each other at once for the primary role both agree, and both go on asking.
+    CrossedBothAgree,
     /// A primary answers without a peer that may hold a lease.
     LeaseIgnored,
     /// A primary that was paused acknowledges without checking that its peer did not take over.
@@ -244,6 +246,7 @@ impl Plant {
         ("level-early", Self::LevelEarly),
         ("drop-unmarked", Self::DropUnmarked),
         ("trust-any-disk", Self::TrustAnyDisk),
+        ("crossed-both-agree", Self::CrossedBothAgree),
         ("lease-ignored", Self::LeaseIgnored),
         ("pause-ignored", Self::PauseIgnored),
         ("lease-end-unchecked", Self::LeaseEndUnchecked),

@@ -158,7 +158,7 @@ const KINDS: [Row; 41] = [
         12,
         &["log", "update", "full", "mode", "measure", "retry-succeeds"],
     ),
-    (Kind::Switch, "switch", 8, &["switch"]),
+    (Kind::Switch, "switch", 8, &["switch", "promotions-crossed"]),
     (Kind::Stop, "clean-stop", 4, &["clean-stop"]),
     (Kind::Split, "split-brain", 1, &["split-brain"]),
     (Kind::Usurp, "usurp", 4, &["usurp"]),

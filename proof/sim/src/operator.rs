@@ -62,6 +62,10 @@ impl Driver {
                     if record.is_some_and(|r| r.lineage.generation == Generation::NONE) {
                         self.coverage.struck("blank-promoted");
                     }
+                    let other = cluster.node(side.other()).engine.as_ref();
+                    if other.is_some_and(|other| other.view().standing() == "asking") {
+                        self.coverage.struck("promotions-crossed");
+                    }
                     self.command(cluster, oracle, side, Command::Promote { force: false });
                 }
             }
@@ -117,8 +121,13 @@ impl Driver {
                 && let Some(side) = self.switching.remove(id)
                 && result.is_ok()
             {
-                let pause = Duration::from_millis(self.dice.below(600));
-                self.at(cluster.now() + pause, Act::Promote(side, 3));
+                let when = cluster.now() + Duration::from_millis(self.dice.below(600));
+                self.at(when, Act::Promote(side, 3));
+                if self.dice.chance(1, 3) {
+                    // Another operator has the same idea.
+                    let later = Duration::from_micros(self.dice.below(3000));
+                    self.at(when + later, Act::Unasked(side.other()));
+                }
             }
             if let Happening::Connected { side } = happening
                 && !self.healing

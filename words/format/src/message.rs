@@ -416,7 +416,8 @@ pub enum Message {
         /// For people.
         text: String,
     },
-    /// May the sender become primary without force?
+    /// May the sender become primary without force? Where both ask at once, the node whose name is first answers once its own request is
+    /// answered, and the other one at once.
     PromoteRequest {
         /// The generation it follows.
         generation: Generation,

@@ -134,8 +134,10 @@ impl Engine {
             }
             Message::Copying(talk) if up => self.peer_copying(talk),
             Message::PromoteRequest { generation, durable } if up => {
-                let why = self.view().why_not_agreed(generation, durable);
-                return self.peer.answer_request(why, &mut self.permit, &mut self.turn);
+                let request = (generation, durable);
+                let why = self.view().why_not_agreed(request);
+                let Self { standing, peer, record, permit, turn, .. } = self;
+                return standing.peer_requests((request, why), peer, record, permit, turn);
             }
             Message::Roles(talk) if up => self.peer_talks_roles(talk),
             Message::Invalid(talk) if up => {
@@ -149,9 +151,7 @@ impl Engine {
             Message::Reading(talk) if up => {
                 standing.peer_reading(talk, peer.reads_mut(), local, permit, turn)
             }
-            Message::Report(report) if up => {
-                return peer.session_mut().peer_reports(report);
-            }
+            Message::Report(report) if up => return peer.session_mut().peer_reports(report),
             Message::Disks(disks) if up => {
                 let wish = peer.compare_disks(disks, turn);
                 return self.hang_up(wish);

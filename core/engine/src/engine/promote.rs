@@ -7,6 +7,7 @@ use crate::event::CommandId;
 use crate::peer::hang_up::HangUp;
 use crate::refusal::Refusal;
 use crate::resync::seed::is_blank;
+use crate::role::cross::{Request, peer_promotes};
 use crate::role::{Following, Leading, Stage, busy};
 use crate::show::view::View;
 use alloc::format;
@@ -49,21 +50,34 @@ impl Engine {
             self.begin_promotion(Some(id), false);
             return Ok(None);
         }
+        if self.peer.session().has_agreed() {
+            return Err(peer_promotes(self.turn.config()));
+        }
         self.keeper.want_restore(restores);
         let (generation, durable) = self.view().candidate_head();
         let request = Message::PromoteRequest { generation, durable };
-        self.standing.stand(Following::Asking { command: id });
+        self.standing.stand(Following::Asking { command: id, crossing: None });
         self.turn.send(request);
         Ok(None)
     }
 
     pub(crate) fn promotion_answered(&mut self, granted: bool, text: String) {
-        let Stage::Following(Following::Asking { command }) = self.standing.stage() else {
+        let Stage::Following(Following::Asking { command, crossing }) = self.standing.stage()
+        else {
             return self.asked.switch_denied(&text, &mut self.turn);
         };
         if !granted {
             let peer = self.turn.config().peer.clone();
             self.standing.stand(Following::resting(self.record.superblock().role));
+            if let Some(request) = crossing {
+                let why = self.view().why_not_agreed(request);
+                let agrees = why.is_none();
+                self.peer.answer_request(why, &mut self.permit, &mut self.turn);
+                if agrees {
+                    let refusal = peer_promotes(self.turn.config());
+                    return self.turn.done(command, Err(refusal));
+                }
+            }
             let copied = self.record.superblock().lineage.generation != Generation::NONE;
             let row = if copied { self.view().promotion_row() } else { None };
             let hint = self.view().hint_for_refused(row.is_some());
@@ -129,14 +143,17 @@ impl View<'_> {
     }
 
     /// Why this node does not agree that its peer becomes primary with that copy, if it does not.
-    pub(crate) fn why_not_agreed(
-        &self,
-        generation: Generation,
-        durable: Sequence,
-    ) -> Option<String> {
+    pub(crate) fn why_not_agreed(&self, request: Request) -> Option<String> {
+        let (generation, _) = request;
         let config = self.turn.config();
         let stage = self.standing.stage();
-        if !matches!(stage, Stage::Following(Following::Secondary | Following::Returning)) {
+        let may_agree = matches!(
+            stage,
+            Stage::Following(
+                Following::Secondary | Following::Returning | Following::Asking { .. }
+            )
+        );
+        if !may_agree {
             return Some(format!("{} is {} itself", config.node, stage.name()));
         }
         let ours = self.hello_as_met();
@@ -146,7 +163,7 @@ impl View<'_> {
         if let Some(yields) = Yields::beside(asker, &ours).or(discarded) {
             return Some(yields.of_node(&config.peer));
         }
-        match recovery::of_request(asker, (generation, durable), &ours, self.leader_went_back()) {
+        match recovery::of_request(asker, request, &ours, self.leader_went_back()) {
             None => Some(format!("generation {generation} is not in the history of its copy")),
             // What it recorded of itself before it crashed is less than it has: everything was durable there when this node, which has no
             // complete copy, left the role. One that did not crash knows exactly what it has.
@@ -268,6 +285,18 @@ impl View<'_> {
         if let Some(label) = self.peer.session().refused().filter(|label| recovery::is_lost(label))
         {
             return Refusal::new(label, self.peer.session().why(), self.peer.session().hint());
+        }
+        if let Some(ended) = self.peer.session().agreed_at() {
+            return Refusal::later(
+                "needs-force",
+                format!(
+                    "{peer} is being promoted with the consent of this node, and is not connected since {:.1} s",
+                    (self.turn.now() - ended).as_secs_f64()
+                ),
+                format!(
+                    "repeat when {peer} is connected; if it is down or fenced, `helio promote {group} --force`"
+                ),
+            );
         }
         Refusal::new(
             "needs-force",

@@ -666,6 +666,7 @@ mod blocks;
 mod bound;
 mod complete;
 mod conversation;
+mod cross;
 mod digests;
 mod figures;
 mod flush;

@@ -72,6 +72,8 @@ struct Told {
     copy: Option<Completeness>,
     /// It closed the last connection because of its fault.
     failed: bool,
+    /// When a connection ended on which this node agreed that it becomes primary; it said no hello since.
+    agreed: Option<Moment>,
     /// How long before its last hello a client changed data there last, and when that hello came.
     wrote: Option<(Duration, Moment)>,
 }
@@ -146,6 +148,9 @@ impl Session {
         if self.meeting().is_some() {
             self.apart = now;
         }
+        if self.has_agreed() {
+            self.told.agreed = Some(now);
+        }
         self.turn(Link::Down, why, now);
         self.heartbeat.disconnected();
     }
@@ -191,6 +196,7 @@ impl Session {
     pub(crate) fn introduced(&mut self, hello: &Hello, now: Moment) {
         self.told.wrote = hello.report.last_write.map(|age| (age, now));
         self.told.failed = false;
+        self.told.agreed = None;
         self.told.copy = Some(Completeness::of(hello));
         self.news = None;
         self.peer_reports(hello.report.clone());
@@ -300,6 +306,11 @@ impl Session {
     /// On this connection this node agreed that the peer becomes primary.
     pub(crate) fn has_agreed(&self) -> bool {
         self.meeting().is_some_and(|meeting| matches!(meeting.proof, Proof::Agreed { .. }))
+    }
+
+    /// When the connection ended on which this node agreed that the peer becomes primary, if it has not heard since what came of that.
+    pub(crate) const fn agreed_at(&self) -> Option<Moment> {
+        self.told.agreed
     }
 
     /// This node agrees that the peer becomes primary.

@@ -8,6 +8,7 @@ mod accept;
 pub(crate) mod asked;
 mod command;
 pub(crate) mod copies;
+pub(crate) mod cross;
 mod fault;
 mod heard;
 mod hook;

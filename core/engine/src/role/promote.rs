@@ -17,7 +17,7 @@ use alloc::string::String;
 impl Standing {
     /// Nothing came of asking the peer.
     pub(crate) fn asking_failed(&mut self, why: &str, record: &Record, turn: &mut Turn) {
-        if let Stage::Following(Following::Asking { command }) = self.stage() {
+        if let Stage::Following(Following::Asking { command, .. }) = self.stage() {
             let Config { peer, group, .. } = turn.config();
             let hint = format!(
                 "repeat when {peer} is connected; if it is down or fenced, `helio promote {group} --force`"

@@ -20,6 +20,8 @@
 //! A secondary whose copy is suspect, or a primary that came back with one, is neither while an operator accepts the copy
 //! (`accept.rs`): Secondary, Returning ──> Accepting ──> Secondary, or as before where that fails.
 //!
+//! Where both nodes ask at once, one of them takes its request back: it goes from Asking to Secondary or Returning (`cross.rs`).
+//!
 //! A demotion goes back to Primary too, where the queue turns out to be the last copy (`leave.rs`). Not drawn: Returning goes to Asking
 //! as Secondary does, and back; by force or by a
 //! hold lease Secondary and Returning go to Promoting without asking; a promotion that fails, and a record of leaving that cannot be
@@ -34,6 +36,7 @@ use crate::follow::follower::Follower;
 use crate::lead::Primary;
 use crate::local::suspect::Rewriting;
 use crate::record::save::Leave;
+use crate::role::cross::Request;
 use core::mem;
 use helio_stack::StoreFault;
 use helio_units::{Moment, Role, VolumeIndex};
@@ -69,8 +72,10 @@ pub(crate) enum Leading {
 pub(crate) enum Following {
     Secondary,
     Returning,
+    /// `crossing`: what the peer asked meanwhile, where it waits for this node's answer (`cross.rs`).
     Asking {
         command: CommandId,
+        crossing: Option<Request>,
     },
     /// What was received is applied; then the superblock is saved (`saving`).
     Promoting {
@@ -193,7 +198,10 @@ impl Stage {
                         | F::Closing { .. }
                         | F::Accepting { .. }
                 ) | (F::Returning, F::Secondary)
-                    | (F::Asking { .. }, F::Secondary | F::Returning | F::Promoting { .. })
+                    | (
+                        F::Asking { .. },
+                        F::Asking { .. } | F::Secondary | F::Returning | F::Promoting { .. }
+                    )
                     | (F::Promoting { .. }, F::Promoting { .. } | F::Secondary | F::Returning)
                     | (F::Handing { .. }, F::Secondary | F::Promoting { .. })
                     | (F::Closing { .. }, F::Closing { .. } | F::Stopped)
@@ -385,7 +393,7 @@ mod tests {
             (leaving(Leave::Stop).into(), false),
             (Following::Secondary.into(), true),
             (Following::Returning.into(), false),
-            (Following::Asking { command }.into(), false),
+            (Following::Asking { command, crossing: None }.into(), false),
             (Following::Promoting { command: None, equal: false, saving: true }.into(), false),
             (Following::Handing { command: None, until }.into(), true),
             (Following::Closing { command, saving: false }.into(), true),

@@ -3,6 +3,7 @@
 
 mod another_disk;
 mod atomic;
+mod crossed;
 mod dead_disk;
 mod diverged;
 mod full;
