@@ -36,7 +36,7 @@ pub struct NbdClient {
     /// The process that made the connection over the Unix socket, if this node's daemon can see it.
     #[serde(default)]
     pub process: Option<u32>,
-    /// What that process is called; null if it has ended.
+    /// What the process of that number is called now; null if there is none. If the client has ended, another process may have its number.
     #[serde(default)]
     pub program: Option<String>,
     /// It is the connection of a volume that this node attached; `helio detach` ends it.

@@ -6,7 +6,7 @@ use crate::client::Client;
 use crate::confirm::Consent;
 use crate::verbs::{accepted, print, printed};
 use anyhow::Result;
-use helio_api::{Accepted, ClientCloseRequest, ClientList, NbdClient, paths};
+use helio_api::{Accepted, ClientCloseRequest, ClientList, NbdClient, Status, paths};
 use std::fmt::Write;
 use std::process::ExitCode;
 
@@ -18,7 +18,12 @@ pub(crate) fn clients(at: &At, verb: Clients) -> Result<ExitCode> {
 }
 
 fn list(at: &At, group: Option<&str>, json: bool) -> Result<ExitCode> {
-    let mut told: ClientList = Client::new(at)?.get(paths::CLIENTS)?;
+    let client = Client::new(at)?;
+    if let Some(group) = group {
+        // An unknown group is an error, not one without clients.
+        client.get::<Status>(&paths::of_group(paths::GROUP, group))?;
+    }
+    let mut told: ClientList = client.get(paths::CLIENTS)?;
     told.clients.retain(|client| group.is_none_or(|group| client.group == group));
     told.clients.sort_by(|a, b| (&a.export, a.number).cmp(&(&b.export, b.number)));
     if json {
@@ -54,7 +59,7 @@ fn who(client: &NbdClient) -> String {
         (Some(address), ..) => address.clone(),
         (None, Some(process), Some(program)) => format!("{program} (process {process})"),
         (None, Some(process), None) => format!("process {process}, which has ended"),
-        (None, None, _) => "address unknown".to_owned(),
+        (None, None, _) => "unknown to the daemon".to_owned(),
     }
 }
 

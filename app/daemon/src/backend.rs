@@ -417,29 +417,18 @@ impl Daemon {
             return Err(error);
         }
         let warning = if force { Some(at_stake().await?.text) } else { None };
-        match self.carry_out_once_met(&group, command).await {
+        match self.carry_out(group.clone(), command).await {
             Ok(Reply::Accepted(mut accepted)) => {
                 accepted.warnings.extend(warning);
                 Ok(Reply::Accepted(accepted))
             }
+            Err(error) if error.code == code::NEEDS_FORCE && self.peer_comes(&group).await? => {
+                tracing::debug!(%error, "the peer was on its way");
+                self.carry_out(group, command).await
+            }
             Err(mut error) if error.code == code::NEEDS_FORCE => {
                 error.at_stake = Some(at_stake().await?);
                 Err(error)
-            }
-            other => other,
-        }
-    }
-
-    /// Carries a promotion out; if the peer is not connected, but on its way, once it is there.
-    async fn carry_out_once_met(
-        &self,
-        group: &str,
-        command: helio_engine::Command,
-    ) -> Result<Reply, ApiError> {
-        match self.carry_out(group.to_owned(), command).await {
-            Err(error) if error.code == code::NEEDS_FORCE && self.peer_comes(group).await? => {
-                tracing::debug!(%error, "the peer was on its way");
-                self.carry_out(group.to_owned(), command).await
             }
             other => other,
         }

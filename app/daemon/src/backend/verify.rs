@@ -46,8 +46,8 @@ impl Daemon {
     /// Promotes; where the peer cannot agree, only behind the operator's proof that it is out.
     pub(super) async fn promote_fenced(&self, group: String) -> Result<Reply, ApiError> {
         self.known(&group)?;
-        // A peer that has just been promoted with this node's consent connects again: it must not be fenced.
-        match self.carry_out_once_met(&group, Command::Promote { force: false }).await {
+        let promote = |force| self.carry_out(group.clone(), Command::Promote { force });
+        match promote(false).await {
             Err(error) if error.code == code::NEEDS_FORCE => {}
             other => return other,
         }
@@ -67,7 +67,7 @@ impl Daemon {
             ApiError::new("not-fenced", text, hint)
         })?;
         let stake = self.shard.look(&group, |reply| LookAsk::AtStake { reply }).await?;
-        match self.carry_out(group.clone(), Command::Promote { force: true }).await {
+        match promote(true).await {
             Ok(Reply::Accepted(mut accepted)) => {
                 accepted.message = format!("{peer} is {proof}; {}", accepted.message);
                 accepted.warnings.push(stake.text);

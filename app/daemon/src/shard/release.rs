@@ -94,8 +94,9 @@ impl<D: Driver> Shard<D> {
     fn may_release(&self, index: usize, force: bool, now: Moment) -> Result<(), Refusal> {
         let group = &self.groups[index];
         let name = &group.name;
-        if self.clients.is_used(index) {
-            let text = format!("NBD clients use {name} ({})", self.clients.users(index));
+        let users = self.clients.users(index);
+        if !users.is_empty() {
+            let text = format!("NBD clients use {name} ({users})");
             let hint = format!("unmount and disconnect them, or `helio client close --all {name}`");
             return Err(Refusal::new("in-use", text, hint));
         }

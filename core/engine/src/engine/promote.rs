@@ -34,6 +34,8 @@ impl Engine {
             _ => return Err(busy()),
         }
         self.view().may_promote(force, restore)?;
+        // What an earlier command wanted, which was refused, is not wanted now.
+        self.keeper.end_restore();
         // What the peer agrees to is this image; only force may restore another one later.
         let restores = restore && (force || !self.record.superblock().consistent);
         if force {
@@ -49,9 +51,6 @@ impl Engine {
             self.permit.lease_mut().begin_takeover(until, record, &mut self.turn);
             self.begin_promotion(Some(id), false);
             return Ok(None);
-        }
-        if self.peer.session().has_agreed() {
-            return Err(peer_promotes(self.turn.config()));
         }
         self.keeper.want_restore(restores);
         let (generation, durable) = self.view().candidate_head();
@@ -220,16 +219,20 @@ impl View<'_> {
         Ok(())
     }
 
-    /// Whether a peer that serves and is connected is in the way. One of which nothing came for longer than its pings take
+    /// Whether a peer that serves, or that this node agreed to, is connected and in the way. One of which nothing came for longer than its pings take
     /// is not, if the operator says so: the connection ends with the promotion.
     fn may_break_with(&self, force: bool) -> Result<(), Refusal> {
-        if self.peer.session().peer().is_none_or(|peer| !peer.serving) {
+        let agreed = self.peer.session().has_agreed();
+        if !agreed && self.peer.session().peer().is_none_or(|peer| !peer.serving) {
             return Ok(());
         }
         let (peer, group) = (&self.turn.config().peer, &self.turn.config().group);
         let heard = self.peer.session().last_heard().unwrap_or(self.peer.session().began());
         let silent = self.turn.now() - heard;
         let patience = self.turn.config().heartbeat() * 2;
+        if agreed && !(force && silent >= patience) {
+            return Err(peer_promotes(self.turn.config()));
+        }
         if silent >= patience {
             if force {
                 return Ok(());
@@ -286,17 +289,9 @@ impl View<'_> {
         {
             return Refusal::new(label, self.peer.session().why(), self.peer.session().hint());
         }
-        if let Some(ended) = self.peer.session().agreed_at() {
-            return Refusal::later(
-                "needs-force",
-                format!(
-                    "{peer} is being promoted with the consent of this node, and is not connected since {:.1} s",
-                    (self.turn.now() - ended).as_secs_f64()
-                ),
-                format!(
-                    "repeat when {peer} is connected; if it is down or fenced, `helio promote {group} --force`"
-                ),
-            );
+        let agreed = self.peer.session().agreed_at();
+        if agreed.is_some_and(|ended| self.turn.now() - ended < self.turn.config().peer_timeout) {
+            return peer_promotes(self.turn.config());
         }
         Refusal::new(
             "needs-force",

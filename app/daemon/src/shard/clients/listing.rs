@@ -55,10 +55,11 @@ impl Clients {
         let mut closed = Vec::new();
         for slot in 0..self.slots.len() {
             let Some(client) = &self.slots[slot] else { continue };
-            let (true, Some(place)) = (!client.leaving, client.place) else { continue };
+            let Some(place) = client.place else { continue };
             let (group, volume) = (&groups[place.group], usize::from(place.volume.0));
             let meant = match which {
                 Closing::Number(number) => client.epoch == *number,
+                Closing::All { .. } if client.leaving => false,
                 Closing::All { group: name, volume: only } => {
                     let volume = group.volumes.get(volume);
                     let is_it = |only: &String| volume.is_some_and(|it| it.name == *only);
@@ -93,10 +94,10 @@ impl Clients {
         named(all.filter(|it| it.place.is_some_and(writes)))
     }
 
-    /// Who reads or writes a group, or did and is not gone yet.
+    /// Who reads or writes a group, or did and is not gone yet. Connections of devices are not among them.
     pub(crate) fn users(&self, group: usize) -> String {
         let uses = |it: &&Client| it.place.is_some_and(|place| place.group == group);
-        named(self.slots.iter().flatten().filter(uses))
+        named(self.slots.iter().flatten().filter(|it| !it.is_own()).filter(uses))
     }
 }
 
