@@ -182,16 +182,12 @@ impl Coverage {
         *self.standings.entry((from, to)).or_default() += 1;
     }
 
-    /// A node says something; where two met, the row of the recovery table that fired stands in it.
+    /// A node says something; where two met, a row is counted.
     pub(crate) fn heard(&mut self, note: &str) {
         if note.starts_with("block-size: ") {
             self.struck("larger-blocks-refused");
         }
-        let met = |label: &&str| {
-            note.strip_prefix(label).is_some_and(|rest| rest.starts_with(": "))
-                || note.strip_suffix(label).is_some_and(|rest| rest.ends_with(" connected as "))
-        };
-        if let Some(label) = recovery::labels().find(met) {
+        if let Some(label) = row_of(note) {
             *self.rows.entry(label).or_default() += 1;
         }
     }
@@ -246,6 +242,15 @@ impl core::fmt::Display for Line {
         let unlisted = if self.listed { "" } else { "  (in no list)" };
         write!(f, "{:>9} {:<44} {:>9}{unlisted}", self.kind, self.name, self.count)
     }
+}
+
+/// The row of the recovery table that fired, in what a node says where two met: as which they connected, or by which one refused the
+/// other.
+pub(crate) fn row_of(note: &str) -> Option<&'static str> {
+    recovery::labels().find(|label| {
+        note.strip_prefix(label).is_some_and(|rest| rest.starts_with(": "))
+            || note.strip_suffix(label).is_some_and(|rest| rest.ends_with(" connected as "))
+    })
 }
 
 fn sum<K: Ord + Copy>(into: &mut BTreeMap<K, u64>, from: &BTreeMap<K, u64>) {

@@ -110,8 +110,8 @@ pub(crate) struct Driver {
     pub(crate) images: [Option<MachineImage>; 2],
     /// Each node's machine with its memory, which may go back to that.
     pub(crate) suspended: [Option<Suspended>; 2],
-    /// The machine that went back with its memory. Until its primary has recorded that, no process ends and the primary stays
-    /// primary: otherwise no node could detect that the machine went back.
+    /// The machine that went back with its memory. Until the two have met, connected or refused, no process ends and the primary
+    /// stays primary: otherwise no node could detect that the machine went back.
     pub(crate) resumed: Option<Side>,
     /// Metadata that was lost and may be found again.
     pub(crate) missing: [Option<MetadataBytes>; 2],

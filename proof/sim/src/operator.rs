@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The operator: goes round now and then, reads the status and does what it and the documents say.
 
+use crate::coverage::row_of;
 use crate::driver::{Act, Driver};
 use crate::faults::Fault as Misfortune;
 use crate::oracle::Oracle;
@@ -112,9 +113,9 @@ impl Driver {
         for happening in journal {
             self.shipping_heard(cluster, happening);
             self.hear_of_commands(cluster, happening);
-            // A connection that ends at once is seen by no round.
-            if matches!(happening, Happening::Noted { words, .. } if words.contains(" connected as "))
-            {
+            // A connection that ends at once is seen by no round. Where neither node leads, the two may refuse each other for ever, and
+            // one of them must be restarted before an operator can decide: a refusal is a meeting, too.
+            if matches!(happening, Happening::Noted { words, .. } if row_of(words).is_some()) {
                 self.resumed.take_if(|_| self.healing);
             }
             if let Happening::Commanded { id, result, .. } = happening
@@ -374,4 +375,36 @@ fn starts_again(status: &Status, unrecorded: bool) -> bool {
     // A restore that failed is taken up at a start only.
     let stuck = what.starts_with("the rest of a restore");
     !waits && (status.role != Role::Primary || unrecorded || stuck)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::Scenario;
+    use crate::telling::Telling;
+    use helio_netmodel::Dice;
+
+    /// Whether the operator still lets no process end for a machine that went back, after one of the nodes said `words`.
+    fn waits_after(words: &str, healing: bool) -> bool {
+        let dice = Dice::new(1);
+        let cluster = Scenario::new(&dice).cluster(&dice, false);
+        let mut driver = Driver::new(&dice, &Telling::of(1));
+        (driver.healing, driver.resumed) = (healing, Some(Side::Lyon));
+        let (side, words) = (Side::Paris, words.to_owned());
+        driver.notice(&cluster, &[Happening::Noted { side, words }]);
+        driver.resumed.is_some()
+    }
+
+    #[test]
+    fn a_machine_that_went_back_is_met_where_it_is_refused_too() {
+        for met in
+            ["lyon connected as diverged", "source-rolled-back: paris is older; promote lyon"]
+        {
+            assert!(!waits_after(met, true), "{met}");
+            assert!(waits_after(met, false), "{met}");
+        }
+        for other in ["lyon: syncing -> logging: connection reset", "lyon refused: another group"] {
+            assert!(waits_after(other, true), "{other}");
+        }
+    }
 }
