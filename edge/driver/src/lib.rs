@@ -8,7 +8,6 @@
 //!
 //! Absent on purpose: what to do about an error, any format, any timer but the one of `wait`.
 
-mod accepted;
 mod any;
 mod ask;
 mod body;
@@ -28,6 +27,7 @@ mod memory;
 mod op;
 mod poll;
 mod pool;
+mod process;
 mod ring;
 mod service;
 mod signal;
@@ -35,7 +35,6 @@ mod sockets;
 mod spin;
 mod workers;
 
-pub use accepted::Accepted;
 pub use any::{AnyDriver, DriverChoice};
 pub use body::{FileBody, SocketBody};
 pub use buffer::{ALIGNMENT, Buffer, Shared};
@@ -46,9 +45,12 @@ pub use handle::{Address, File, Socket};
 pub use linux::{Linux, listen_for_owner};
 pub use liveness::end_the_vanished;
 pub use machine::{Blocking, Facts, Host, Machine, Room};
-pub use op::{Completion, Driver, DriverOptions, MAP_RUNS, Op, Outcome, Reserved, Run, Token};
+pub use op::{
+    Accepted, Completion, Driver, DriverOptions, MAP_RUNS, Op, Outcome, Reserved, Run, Token,
+};
 pub use poll::PollDriver;
 pub use pool::{Pool, PoolUsage};
+pub use process::process_of;
 pub use ring::RingDriver;
 pub use rustix::fs::{FallocateFlags, FileType, Mode, OFlags, SeekFrom};
 pub use rustix::io::Errno;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The shape every driver has: operations, completions, and the trait between.
 
-use crate::{Accepted, Address, Buffer, Computation, File, Host, OpError, Piece, Socket, Waker};
+use crate::{Address, Buffer, Computation, File, Host, OpError, Piece, Socket, Waker};
 use helio_units::{Bytes, Extent};
 use std::io;
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -160,6 +161,15 @@ pub enum Reserved {
         /// The longest that it could be.
         free: Bytes,
     },
+}
+
+/// A connection just accepted.
+#[derive(Clone, Debug)]
+pub struct Accepted {
+    /// The connection; TCP ones have `TCP_NODELAY`.
+    pub socket: Socket,
+    /// The other end's TCP address; `None` for Unix sockets, which have no name.
+    pub peer: Option<SocketAddr>,
 }
 
 /// How an operation ended, with what it owned.

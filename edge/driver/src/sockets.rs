@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Operations on sockets that wait for their socket to become ready.
 
-use crate::Accepted;
 use crate::gather::{Cursor, total};
-use crate::op::{Completion, Outcome, Token};
+use crate::op::{Accepted, Completion, Outcome, Token};
 use crate::{Address, Buffer, Cause, OpError, Operation, Piece, Socket};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -194,7 +193,10 @@ fn accept(listener: &Socket) -> Result<Option<Accepted>, Cause> {
             Ok((fd, peer)) => {
                 let socket = Socket::new(fd);
                 let peer = peer.and_then(|address| SocketAddr::try_from(address).ok());
-                return Ok(Some(Accepted::new(socket, peer)?));
+                if peer.is_some() {
+                    sockopt::set_tcp_nodelay(&socket, true)?;
+                }
+                return Ok(Some(Accepted { socket, peer }));
             }
             Err(Errno::AGAIN) => return Ok(None),
             // The connection went away while it waited; there may be others.

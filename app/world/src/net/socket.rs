@@ -290,7 +290,7 @@ impl Inner {
             return Ok(None);
         };
         let socket = Handle::of(Arc::new(SimSocket::new(world, accepted, socket.process)));
-        Ok(Some(Accepted { socket, peer, process: None }))
+        Ok(Some(Accepted { socket, peer }))
     }
 
     /// Takes the next connection from a backlog, with the address of its other end.

@@ -3,10 +3,9 @@
 #![allow(unsafe_code)]
 
 use super::lanes::Way;
-use crate::Accepted;
 use crate::file::{fits, front};
 use crate::gather::Cursor;
-use crate::op::{Outcome, Token};
+use crate::op::{Accepted, Outcome, Token};
 use crate::sockets::{because, may_block};
 use crate::{Address, Buffer, Cause, File, OpError, Operation, Piece, Socket};
 use helio_units::{Bytes, Extent};
@@ -227,7 +226,10 @@ fn adopt(number: usize) -> Result<Accepted, Cause> {
     let socket = Socket::new(unsafe { OwnedFd::from_raw_fd(number) });
     // One whose other end has gone again has no name; its first receive will say so.
     let peer = getpeername(&socket).ok().and_then(|name| SocketAddr::try_from(name?).ok());
-    Ok(Accepted::new(socket, peer)?)
+    if peer.is_some() {
+        sockopt::set_tcp_nodelay(&socket, true)?;
+    }
+    Ok(Accepted { socket, peer })
 }
 
 fn fd(of: &impl AsFd) -> types::Fd {

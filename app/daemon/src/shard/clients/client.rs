@@ -5,7 +5,7 @@ use super::handshake::Handshake;
 use super::room::{TAKEN_A_SECOND, TAKING_PATIENCE};
 use crate::shard::requests::{Load, Place};
 use crate::shard::stream::Stream;
-use helio_driver::{Accepted, Buffer, Computation, Op, Piece, Pool};
+use helio_driver::{Accepted, Buffer, Computation, Op, Piece, Pool, process_of};
 use helio_nbd::{Request, Session, SessionOptions, TlsPolicy};
 use helio_tls::NbdTls;
 use helio_units::Moment;
@@ -85,7 +85,7 @@ impl Client {
             epoch,
             from: accepted.peer,
             tcp,
-            process: accepted.process,
+            process: if tcp { None } else { process_of(&accepted.socket) },
             since,
             stream: Stream::new(accepted.socket, GUEST_RECV_BYTES),
             session,
