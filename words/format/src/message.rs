@@ -416,8 +416,7 @@ pub enum Message {
         /// For people.
         text: String,
     },
-    /// May the sender become primary without force? Where both ask at once, the node whose name is first answers once its own request is
-    /// answered, and the other one at once.
+    /// May the sender become primary without force? If both nodes ask at once, their names decide which one answers first.
     PromoteRequest {
         /// The generation it follows.
         generation: Generation,

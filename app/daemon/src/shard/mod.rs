@@ -601,3 +601,8 @@ fn unknown(group: &str) -> Refusal {
         "`helio status` lists the groups",
     )
 }
+
+fn unknown_volume(group: &str, volume: &str) -> Refusal {
+    let text = format!("this node has no volume {group}/{volume}");
+    Refusal::new("unknown-volume", text, "`helio status` lists the volumes")
+}

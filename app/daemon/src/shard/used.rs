@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Who uses a group: what a refusal says of them, and the end of their connections.
 
-use super::{Closing, Shard, unknown};
+use super::{Closing, Shard, unknown, unknown_volume};
 use helio_driver::Driver;
 use helio_engine::Refusal;
 use helio_units::VolumeIndex;
@@ -48,12 +48,7 @@ impl<D: Driver> Shard<D> {
             let has =
                 |wanted: &String| self.groups[index].volumes.iter().any(|it| it.name == *wanted);
             if let Some(volume) = volume.as_ref().filter(|volume| !has(volume)) {
-                let text = format!("this node has no volume {group}/{volume}");
-                return Err(Refusal::new(
-                    "unknown-volume",
-                    text,
-                    "`helio status` lists the volumes",
-                ));
+                return Err(unknown_volume(group, volume));
             }
         }
         self.clients.close(which, &self.groups, &mut self.driver)

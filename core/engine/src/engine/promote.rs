@@ -219,8 +219,8 @@ impl View<'_> {
         Ok(())
     }
 
-    /// Whether a peer that serves, or that this node agreed to, is connected and in the way. One of which nothing came for longer than its pings take
-    /// is not, if the operator says so: the connection ends with the promotion.
+    /// Whether the peer is in the way: it is connected and serves, or this node agreed that it becomes primary. A peer from which nothing
+    /// arrived for longer than its pings take is not, if the operator says so: the connection ends with the promotion.
     fn may_break_with(&self, force: bool) -> Result<(), Refusal> {
         let agreed = self.peer.session().has_agreed();
         if !agreed && self.peer.session().peer().is_none_or(|peer| !peer.serving) {

@@ -72,7 +72,7 @@ pub(crate) enum Leading {
 pub(crate) enum Following {
     Secondary,
     Returning,
-    /// `crossing`: what the peer asked meanwhile, where it waits for this node's answer (`cross.rs`).
+    /// `crossing`: a request of the peer that arrived meanwhile, and waits for the answer (`cross.rs`).
     Asking {
         command: CommandId,
         crossing: Option<Request>,

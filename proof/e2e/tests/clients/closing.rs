@@ -8,6 +8,7 @@ use helio_testkit::{Pair, Plan, eventually, free_port};
 use helio_units::{Bytes, Mode};
 use serde_json::Value;
 use std::net::TcpStream;
+use std::thread;
 
 fn listed(pair: &Pair) -> Value {
     pair.helio("paris", &["client", "list", "db", "--json"]).json()
@@ -71,4 +72,25 @@ fn clients_are_named_listed_and_disconnected() {
         "there was no NBD client to disconnect\n"
     );
     pair.helio("paris", &["demote", "db"]).expect_success();
+}
+
+/// What it asked before is done first: here a write waits for the peer.
+#[test]
+fn a_client_that_is_disconnected_gets_the_reply_to_its_write() {
+    let plan = Plan::new("db").mode(Mode::Sync).volume("data", Bytes::mib(8));
+    let mut pair = serving(plan.group_line("peer-timeout = \"60s\""));
+    let mut client = connect(&pair, "paris");
+    pair.daemon("lyon").freeze();
+    thread::scope(|scope| {
+        let writes = scope.spawn(|| client.write(0, &[7; 4096], false));
+        eventually(PATIENCE, "a write in progress", || {
+            (listed(&pair)["clients"][0]["requests"] == 1).then_some(())
+        });
+        pair.helio("paris", &["client", "close", "--yes", "--all", "db"]).expect_success();
+        let told = listed(&pair);
+        assert_eq!(told["clients"][0]["closing"], true, "{told}");
+        pair.daemon("lyon").thaw();
+        writes.join().expect("it ended").expect("the write is acknowledged");
+    });
+    assert!(!reads(&mut client), "its connection is closed");
 }

@@ -4,7 +4,7 @@
 use helio_e2e::{begin, group, other, pass, relayed, wait, wait_state};
 use helio_testkit::{Dice, Pair, Plan, Told, in_time, rounds};
 use helio_units::{Bytes, Mode};
-use helio_wan::Cut;
+use helio_wan::{Cut, Relay};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,18 @@ const NODES: [&str; 2] = ["paris", "lyon"];
 /// Longer than it takes until both have heard of the other's command, so most of the requests cross.
 const ROUND_TRIP: Duration = Duration::from_millis(40);
 
-/// What an operator is told whose node is not promoted, and what is wrong to say then.
+/// Two nodes in sync, neither of which is primary, over a slow link.
+fn without_primary(dice: &Dice) -> (Pair, Relay) {
+    let plan = Plan::new("db").mode(Mode::Sync).volume("data", Bytes::mib(4));
+    let (plan, relay) = relayed(plan, ROUND_TRIP, 1000, dice.seed());
+    let pair = plan.start();
+    begin(&pair, "paris");
+    wait_state(&pair, "paris", "replicating");
+    pair.helio("paris", &["demote", "db"]).expect_success();
+    (pair, relay)
+}
+
+/// The error on the node that was not promoted is true, and gives no bad advice.
 fn is_true(told: &Told) {
     let says = ["is being promoted now", "is primary for db and connected"];
     assert!(says.iter().any(|it| told.stderr.contains(it)), "{told}");
@@ -48,12 +59,7 @@ fn stand_by(pair: &Pair) {
 #[test]
 fn of_two_that_are_promoted_at_once_one_is_and_the_other_is_told_so() {
     let dice = Dice::of_test("of_two_that_are_promoted_at_once");
-    let plan = Plan::new("db").mode(Mode::Sync).volume("data", Bytes::mib(4));
-    let (plan, _relay) = relayed(plan, ROUND_TRIP, 1000, dice.seed());
-    let pair = plan.start();
-    begin(&pair, "paris");
-    wait_state(&pair, "paris", "replicating");
-    pair.helio("paris", &["demote", "db"]).expect_success();
+    let (pair, _relay) = without_primary(&dice);
     for round in 0..rounds(ROUNDS) {
         stand_by(&pair);
         let began = Instant::now();
@@ -81,12 +87,7 @@ fn of_two_that_are_promoted_at_once_one_is_and_the_other_is_told_so() {
 #[test]
 fn with_the_link_cut_in_between_there_are_never_two() {
     let dice = Dice::of_test("with_the_link_cut_in_between");
-    let plan = Plan::new("db").mode(Mode::Sync).volume("data", Bytes::mib(4));
-    let (plan, relay) = relayed(plan, ROUND_TRIP, 1000, dice.seed());
-    let pair = plan.start();
-    begin(&pair, "paris");
-    wait_state(&pair, "paris", "replicating");
-    pair.helio("paris", &["demote", "db"]).expect_success();
+    let (pair, relay) = without_primary(&dice);
     for round in 0..rounds(ROUNDS / 3) {
         stand_by(&pair);
         let told = thread::scope(|scope| {

@@ -14,6 +14,7 @@ use crate::shard::requests::{
     Asker, Ended, Failure, Io, Load, Operation, Origin, Place, Reply, Requests,
 };
 use crate::shard::token::{Kind, token};
+use crate::shard::unknown_volume;
 use device::Device;
 use helio_attach::{Fault, Shape, Work};
 use helio_driver::{Driver, Op};
@@ -381,10 +382,7 @@ pub(crate) fn open(
     let open = |read_only| Catalogue::new(groups, false).open(&export_of(group, volume, read_only));
     let is_served = |name: &str| groups.iter().any(|group| group.name == name && group.is_served());
     let is_used_alone = groups.iter().any(|it| it.name == group && it.admits(false).is_err());
-    let unknown = || {
-        let text = format!("this node has no volume {group}/{volume}");
-        Refusal::new("unknown-volume", text, "`helio status` lists the volumes")
-    };
+    let unknown = || unknown_volume(group, volume);
     let found = open(read_only).map_err(|refusal| match refusal {
         OpenRefusal::Unknown => unknown(),
         OpenRefusal::Policy(text) if is_snapshot && !read_only && open(true).is_ok() => {

@@ -74,7 +74,7 @@ fn the_first_one_answers_once_it_was_refused() {
     hears_request(&mut desk);
     hears_answer(&mut desk, false);
     assert_eq!(answers(&desk), [true], "no reason is left");
-    assert_eq!(refusals(&desk), ["peer-promotes"], "the operator is told what became of it");
+    assert_eq!(refusals(&desk), ["peer-promotes"], "its result says why");
     assert_eq!(desk.engine.view().standing(), "secondary");
 }
 
