@@ -460,7 +460,8 @@ fn a_marker_the_peer_received_is_not_ahead_of_it_any_more() {
     desk.lose_link();
     // The peer restarted: what it had not made durable comes again, and a marker behind it.
     let lineage = desk.lineage();
-    desk.meet(Hello { incarnation: PEER + 1, clean: false, ..hello(lineage, true) });
+    let head = Sequence(3);
+    desk.meet(Hello { incarnation: PEER + 1, clean: false, head, ..hello(lineage, true) });
     assert_eq!((desk.last_start().from, desk.last_start().consistent), (Sequence(4), false));
     desk.hear(ack(6, 5));
     desk.lose_link();
@@ -479,7 +480,8 @@ fn a_marker_that_was_never_sent_stays_a_marker() {
     let lineage = desk.lineage();
     desk.lose_link();
     desk.tell(Event::Connected);
-    let restarted = |n| Hello { incarnation: PEER + n, clean: false, ..hello(lineage, true) };
+    let (clean, head) = (false, Sequence(3));
+    let restarted = |n| Hello { incarnation: PEER + n, clean, head, ..hello(lineage, true) };
     // The stream breaks before anything of it is sent.
     let broken = Event::Disconnected { why: String::from("cut") };
     desk.tell_together([Event::Message(Message::Hello(restarted(1))), broken]);

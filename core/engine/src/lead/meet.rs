@@ -72,15 +72,15 @@ impl Primary {
         let same_process = self.target.incarnation() == Some(peer.incarnation);
         let known = same_process || peer.lineage.generation == ours.generation;
         let followed = !(peer.wrote || peer.alone);
-        let durable = self.target.cursors().durable();
         // After a shipped cut, `durable` is the last item in the cut, and the marker of the cut is behind that item. So the position that
-        // the peer received is compared with the position that it reported as durable. A peer that follows no primary reports 0.
-        let heard_less =
-            peer.received > Sequence::ZERO && peer.received < self.target.told_durable();
-        let holds_less = followed
-            && known
-            && peer.clean
-            && (peer.head.max(peer.received) < durable || heard_less);
+        // the peer received is compared with the position that it reported as durable. A peer that follows no primary reports 0: that is
+        // less, too, if the same process reported it, since a process that has followed follows on, or says that its bitmap is void.
+        let follows = peer.received > Sequence::ZERO;
+        let heard_less = (same_process || follows) && peer.received < self.target.told_durable();
+        // After a crash the head is that of the record, which is behind what was reported as durable.
+        let least =
+            if peer.clean { self.target.cursors().durable() } else { self.target.recorded() };
+        let holds_less = followed && known && (peer.head.max(peer.received) < least || heard_less);
         // It recorded the generation of an item before it reported that item as durable, and is now in an earlier one, perhaps as
         // its former primary. Which process says so does not matter: an earlier one may come back, with its machine. A peer whose
         // own writes an operator discarded goes back to what its newest hello of this node names: it is on no line.

@@ -108,6 +108,17 @@ struct Ships {
     before: Cursors,
 }
 
+/// What a peer told by its acknowledgements. Where its hello says less, it went back. Zero until it acknowledges: the cursors alone
+/// begin at the head.
+#[derive(Clone, Copy, Debug, Default)]
+struct Told {
+    /// The durable position of the last acknowledgement that counted.
+    durable: Sequence,
+    /// The least head that its record says: that of the last marker that it completed, which it recorded before. Each later record
+    /// says no less, unless it says as well that it proves nothing.
+    recorded: Sequence,
+}
+
 /// The generation that the line is to go on in. An item behind its fork belongs to it, so the peer gets none before it knows of it: a
 /// node that received more of the old generation than its primary has in it takes that for a machine that went back.
 /// ```text
@@ -168,9 +179,8 @@ pub(super) struct Target {
     owed: Owed,
     /// How far the peer is.
     cursors: Cursors,
-    /// The durable position of the last acknowledgement that counted. Zero until the peer acknowledges: the cursors alone begin
-    /// at the head.
-    told_durable: Sequence,
+    /// What shows whether it goes back.
+    told: Told,
     /// Up to here, what the peer has durable was taken note of.
     settled: Sequence,
     /// The stream, while one flows.
@@ -196,7 +206,7 @@ impl Target {
         Self {
             owed: Owed::at_start(equal),
             cursors: Cursors::all_at(head),
-            told_durable: Sequence::ZERO,
+            told: Told::default(),
             settled: head,
             flow: None,
             streams: 0,
@@ -233,7 +243,12 @@ impl Target {
 
     /// The last position that the peer told to be durable.
     pub(super) const fn told_durable(&self) -> Sequence {
-        self.told_durable
+        self.told.durable
+    }
+
+    /// The least head that the peer's record says.
+    pub(super) const fn recorded(&self) -> Sequence {
+        self.told.recorded
     }
 
     /// A stream flows.
@@ -388,7 +403,7 @@ impl Target {
         }
         flow.uptake = Uptake::CaughtUp;
         self.cursors = told;
-        self.told_durable = told.durable;
+        self.told.durable = told.durable;
         Ok(Some(old))
     }
 
@@ -408,6 +423,7 @@ impl Target {
     pub(super) fn pass_marker(&mut self) -> Option<Sequence> {
         let completed = self.cursors.completed;
         let at = self.owed.marker().filter(|at| completed >= *at && self.streams())?;
+        self.told.recorded = self.owed.cut().map_or(at, |cut| cut.head());
         if let Some(cut) = self.owed.cut() {
             self.flow = None;
             self.cursors = Cursors::all_at(cut.head());

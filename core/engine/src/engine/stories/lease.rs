@@ -387,8 +387,8 @@ fn a_write_that_the_peer_completed_before_it_restarted_waits_for_it_again_while_
     let (stream, ranges) = (LATEST, Ranges::default());
     desk.hear(Message::Ack(Ack { stream, received, completed, durable, ranges }));
     desk.lose_link();
-    let (incarnation, lineage) = (PEER + 1, desk.lineage_now());
-    desk.meet(Hello { incarnation, clean: false, ..hello(lineage, true) });
+    let (incarnation, head, lineage) = (PEER + 1, Sequence(3), desk.lineage_now());
+    desk.meet(Hello { incarnation, clean: false, head, ..hello(lineage, true) });
     assert_eq!(
         desk.engine.view().last_decision().map(|met| met.label.as_str()),
         Some("resume-durable")

@@ -108,9 +108,10 @@ fn a_stop_that_waits_for_what_is_under_way_asks_for_no_moment_that_has_passed() 
     assert!(desk.engine.view().deadline() > desk.now, "only that is waited for");
 }
 
-/// The peer restarted with what was durable there.
+/// The peer restarted with what was durable there. Its record tells of the marker that it completed, item 3.
 fn restarted(desk: &Desk) -> Hello {
-    Hello { incarnation: PEER + 1, clean: false, ..hello(desk.lineage_now(), true) }
+    let head = Sequence(3);
+    Hello { incarnation: PEER + 1, clean: false, head, ..hello(desk.lineage_now(), true) }
 }
 
 #[test]

@@ -484,8 +484,8 @@ fn no_line_is_resumed_towards_a_side_that_was_given_up() {
         desk.lose_link();
         desk.write(1);
         desk.store_all();
-        let peer = Hello { incarnation: PEER + 1, clean: false, alone, ..hello(lineage, true) };
-        desk.meet(peer);
+        let (incarnation, clean, head) = (PEER + 1, false, Sequence(3));
+        desk.meet(Hello { incarnation, clean, head, alone, ..hello(lineage, true) });
         assert_eq!(desk.engine.view().last_decision().map(|met| met.label.as_str()), Some(row));
         if alone {
             marks_of_the_peer(&mut desk);

@@ -133,7 +133,15 @@ fn a_cut_that_is_over_for_want_of_room_while_it_is_read_says_so() {
 /// The last item of a cut is before those that shipped it: what a peer received is none of the two.
 #[test]
 fn a_peer_behind_the_marker_of_a_cut_that_it_reported_as_durable_is_compared_whole() {
-    for (received, label) in [(0, "update-marks"), (1, "target-rolled-back")] {
+    // What a process received that follows; what a record says where none does, after a crash. Both are told as less than is true.
+    let rows = [
+        (9, true, 0, "update-marks"),
+        (9, true, 1, "target-rolled-back"),
+        (9, false, 0, "target-rolled-back"),
+        (10, false, 0, "update-marks"),
+        (10, false, 1, "target-rolled-back"),
+    ];
+    for (incarnation, follows, less, label) in rows {
         let mut desk = Desk::shipping();
         let cut = Sequence(desk.last_start().from.0 - 1);
         desk.tell_digests();
@@ -150,15 +158,16 @@ fn a_peer_behind_the_marker_of_a_cut_that_it_reported_as_durable_is_compared_who
         desk.confirm(marker);
         assert_eq!(desk.engine.view().status(desk.now).cursors.peer_durable, cut);
         desk.tell(Event::Disconnected { why: String::from("cut") });
-        let at = Sequence(marker.0 - received);
+        let received = if follows { Sequence(marker.0 - less) } else { Sequence::ZERO };
+        let head = if follows && less > 0 { received } else { Sequence(cut.0 - less) };
         let lineage = desk.engine.record.superblock().lineage;
-        let (head, durable) = (if received == 0 { cut } else { at }, at);
         let back =
             Hello { role: Role::Secondary, wrote: false, alone: false, lineage, ..paris(false) };
-        let back = Hello { metadata: 9, head, received: at, durable, ..back };
+        let (clean, metadata, durable) = (follows, 9, received);
+        let back = Hello { incarnation, clean, metadata, head, received, durable, ..back };
         desk.tell(Event::Connected);
         desk.tell(Event::Message(Message::Hello(back)));
         let row = desk.engine.view().last_decision().map(|met| met.label.clone());
-        assert_eq!(row.as_deref(), Some(label), "{received} behind it");
+        assert_eq!(row.as_deref(), Some(label), "{incarnation}, follows: {follows}, {less} less");
     }
 }
