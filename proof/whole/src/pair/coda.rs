@@ -21,6 +21,9 @@ const RESPONDS: Duration = Duration::from_secs(2);
 const AT_ONCE: usize = 3;
 /// What is under way ends within that time once no client is left.
 const RESTS: Duration = Duration::from_secs(3);
+/// How often a node is looked at then, and how many times: in all for longer than automatic snapshots take, which come every 5 s at most.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+const LOOKS: usize = 40;
 /// Clients of each volume that come in a round, one or two at once.
 const VISITS: usize = 6;
 /// Connections between the nodes that are reset in a round.
@@ -202,10 +205,23 @@ impl Run {
         self.become_level()
     }
 
-    /// What the nodes hold, once they are at rest.
+    /// What the nodes hold at rest. Daemons have work at times of their own, also without clients, such as automatic snapshots of every group
+    /// at once. It ends, and what leaked does not: so of several looks the one counts that finds the fewest tasks, of those that find rest.
     fn inventories(&mut self) -> Result<[Inventory; 2], Violation> {
         self.pass(RESTS)?;
-        Ok([self.inventory(0)?, self.inventory(1)?])
+        let mut calmest = [self.inventory(0), self.inventory(1)];
+        let tasks = |it: &Result<Inventory, _>| it.as_ref().map_or(usize::MAX, |it| it.tasks);
+        for _ in 1..LOOKS {
+            self.pass(LOOK_EVERY)?;
+            for (node, calmest) in calmest.iter_mut().enumerate() {
+                let now = self.inventory(node);
+                if tasks(&now) < tasks(calmest) {
+                    *calmest = now;
+                }
+            }
+        }
+        let [one, other] = calmest;
+        Ok([one?, other?])
     }
 
     /// How many disks of members a node uses.
@@ -292,9 +308,8 @@ impl Inventory {
                 )));
             }
         }
-        // The control plane looks at its attached volumes now and then.
         let returned = other.members.saturating_sub(self.members);
-        if other.tasks > self.tasks + SLACK[0] || other.held.files > self.held.files + returned {
+        if other.tasks > self.tasks || other.held.files > self.held.files + returned {
             return Err(steady(format!(
                 "tasks or files grew in a round: from {self:?} to {other:?}"
             )));
