@@ -39,8 +39,8 @@ impl Full {
 pub(crate) struct OwnStore {
     /// Every item up to here has ended on it.
     ended: Sequence,
-    /// The first item that failed on it and whose mark is not kept yet.
-    failed_at: Option<Sequence>,
+    /// The first item that it does not have, and whose mark is not kept yet: a mark alone tells of it.
+    missing_from: Option<Sequence>,
     /// It failed on a volume, and how.
     fault: Option<(VolumeIndex, StoreFault)>,
     /// Volumes without space.
@@ -53,7 +53,7 @@ impl OwnStore {
     /// A store on which everything up to `head` has ended well.
     pub(crate) fn starting_after(head: Sequence) -> Self {
         let (full, distrusted) = (BTreeMap::new(), BTreeSet::new());
-        Self { ended: head, failed_at: None, fault: None, full, distrusted }
+        Self { ended: head, missing_from: None, fault: None, full, distrusted }
     }
 
     /// Moves the prefix that has ended over what is done; a copier's item is from the start.
@@ -64,19 +64,20 @@ impl OwnStore {
         }
     }
 
-    /// An item failed, and its region is marked.
-    pub(super) fn item_failed(&mut self, at: Sequence) {
-        self.failed_at.get_or_insert(at);
+    /// It does not have an item, which failed or was not issued to it; the region is marked.
+    pub(super) fn item_missing(&mut self, at: Sequence) {
+        self.missing_from.get_or_insert(at);
     }
 
-    /// The marks of what failed are kept.
+    /// The marks of what is missing are kept.
     pub(super) const fn marks_kept(&mut self) {
-        self.failed_at = None;
+        self.missing_from = None;
     }
 
     /// Up to here this node's own records cover what its line did.
     pub(super) fn covered(&self) -> Sequence {
-        self.failed_at.map_or(self.ended, |at| self.ended.min(Sequence(at.0.saturating_sub(1))))
+        let least = self.missing_from.map(|at| Sequence(at.0.saturating_sub(1)));
+        least.map_or(self.ended, |least| self.ended.min(least))
     }
 
     /// A volume failed, and that is told elsewhere.

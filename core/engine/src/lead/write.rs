@@ -200,7 +200,8 @@ impl Primary {
         };
         self.push(item, Some(part.slot), part.cost(), turn);
         if self.is_lost(part.volume) {
-            // Its region is lacking: the peer's copy alone gets it.
+            // Its region is lacking: the peer's copy alone gets it, and the record of that may be on its way.
+            self.own.item_missing(item.sequence);
             self.local_done(item.sequence, StoreOutcome::Done, local, permit, turn);
         } else {
             local.store(part.volume, part.store_op(), PrimaryIo::Local(item.sequence), turn);
@@ -266,7 +267,7 @@ impl Primary {
         if item.kind.changes_data() && !planted(Plant::FailedUnmarked) {
             self.marks.set(item.volume, item.extent);
             local.hot_mut().bitmap_changed();
-            self.own.item_failed(item.sequence);
+            self.own.item_missing(item.sequence);
             // A peer that gets no items of clients is not changed by this one.
             if self.target.owed().queues_in_order() {
                 self.copier.item_failed(item.sequence);

@@ -48,6 +48,32 @@ fn a_write_that_the_own_store_refuses_is_answered_once_the_peer_has_it_and_the_r
     assert!(fault.contains("the disk of volume data failed; served from lyon"), "{fault}");
 }
 
+/// The peer lets an extent cool as soon as its primary has completed what is in it: the primary's record covers it from then on.
+#[test]
+fn a_write_behind_a_store_that_is_given_up_counts_as_completed_once_its_mark_is_kept() {
+    let mut desk = level();
+    desk.ask(9, Operation::Read(Extent::new(0, 4096)));
+    let (io, ..) = desk.ios.pop_front().expect("it is read");
+    let (payload, extent) = (Payload { id: PayloadId(1), length: 4096 }, Extent::new(4096, 4096));
+    let operation = Operation::Write { extent, payload, fua: false };
+    desk.said.clear();
+    desk.tell_together([
+        Event::StoreDone { io, outcome: StoreOutcome::Failed(StoreFault::Io) },
+        Event::Request(Request { id: RequestId(1), volume: VolumeIndex(0), operation }),
+    ]);
+    assert!(desk.ios.is_empty(), "the peer's copy alone gets it");
+    let head = desk.engine.view().status(desk.now).cursors.head;
+    let told = |m: &Message| if let Message::Ping(p) = m { Some(p.completed) } else { None };
+    let before = Some(Sequence(head.0 - 1));
+    assert_eq!(desk.said.iter().find_map(told), before, "no record here would tell of it yet");
+    desk.said.clear();
+    while desk.said.iter().find_map(told).is_none() {
+        desk.now = desk.engine.view().deadline();
+        desk.tell(Event::Tick);
+    }
+    assert_eq!(desk.said.iter().find_map(told), Some(head));
+}
+
 #[test]
 fn a_read_that_the_own_store_refuses_is_asked_of_the_peer() {
     let mut desk = level();
