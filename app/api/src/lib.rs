@@ -38,7 +38,7 @@ pub use flow::{
 };
 pub use openapi::document;
 pub use operation::{Method, Operation};
-pub use peer::{BufferStatus, Connection, LinkStatus, PeerStatus, WrongKey};
+pub use peer::{AttemptsStatus, BufferStatus, Connection, LinkStatus, PeerStatus, WrongKey};
 pub use queue::{Memory, QueueReply, QueueRequest, QueueSettings, WhenFull};
 pub use request::{
     Accepted, ApplyReply, ApplyRequest, EventsRequest, ModeRequest, PromoteRequest, RecorderDump,

@@ -2,7 +2,7 @@
 //! What a node knows of the other node of a group, and of the connection to it.
 
 use crate::wire;
-use helio_units::{Bytes, Rate, Role, State, WallTime};
+use helio_units::{Bytes, Items, Rate, Role, State, WallTime};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -84,6 +84,9 @@ pub struct PeerStatus {
     /// after a minute.
     #[serde(default)]
     pub wrong_key: Option<WrongKey>,
+    /// Attempts to connect that failed since its last handshake, and connections that ended since one lasted; absent if there were none.
+    #[serde(default)]
+    pub attempts: Option<AttemptsStatus>,
     /// Round trip of the last heartbeat, including its wait behind data; absent before the first one.
     #[serde(default, with = "wire::micros_or_null")]
     #[schemars(with = "Option<u64>")]
@@ -95,6 +98,30 @@ pub struct PeerStatus {
     /// The TCP connection, while there is one.
     #[serde(default)]
     pub link: Option<LinkStatus>,
+}
+
+/// Attempts to connect to the peer that failed, and connections that ended. A connection that ends because of a change of roles does not
+/// count. A connection lasts if there is progress on it after twice the `peer-timeout`, and after at least 5 s.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AttemptsStatus {
+    /// How many.
+    #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
+    pub count: Items,
+    /// When the first of them failed or ended, in milliseconds since 1970-01-01 UTC.
+    #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
+    pub since_ms: WallTime,
+    /// Why the last one failed or ended.
+    pub reason: String,
+    /// What connections have in common that begin and do not last: `silent`, the peer is silent behind its first message, as on a
+    /// network that does not carry large packets; or `ends`. Absent if that was not shown by three of them.
+    #[serde(default)]
+    pub unsteady: Option<String>,
+    /// Time until the next attempt; absent if one is under way, or if the peer is to connect.
+    #[serde(default, with = "wire::seconds_or_null")]
+    #[schemars(with = "Option<f64>")]
+    pub next_seconds: Option<Duration>,
 }
 
 /// A connection that was refused because of its key.

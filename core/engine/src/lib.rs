@@ -54,6 +54,7 @@ pub use helio_stack::{
 };
 pub use lead::Lag;
 pub use lead::status::SyncStatus;
+pub use peer::attempts::{Attempts, Unsteady};
 pub use peer::lease::{HOLD_MAX, HOLD_MIN};
 pub use refusal::{Denial, Refusal, until_complete};
 pub use resync::digest::digest_piece;

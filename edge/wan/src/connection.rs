@@ -44,8 +44,9 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(client: TcpStream) -> Self {
-        let flows = [Flow::new(), Flow::new()];
+    /// Each direction carries at most so many bytes.
+    pub(crate) fn new(client: TcpStream, most: Bytes) -> Self {
+        let flows = [Flow::new(most), Flow::new(most)];
         Self { client, target: None, call: Call::Waits, flows, reset: false }
     }
 
@@ -173,6 +174,11 @@ impl Connection {
                 enters.min(there.arrives_at()).min(back)
             }
         }
+    }
+
+    /// Each direction carries at most so many bytes, with those that it carried.
+    pub(crate) fn set_most(&mut self, most: Bytes) {
+        self.flows.iter_mut().for_each(|flow| flow.set_most(most));
     }
 
     /// What it holds in the direction `way`.

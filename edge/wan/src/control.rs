@@ -13,6 +13,9 @@ pub enum Cut {
     /// new ones are accepted and carry nothing. After [`RelayControl::heal`] they go on in order and nothing is
     /// lost.
     Freeze,
+    /// Each connection carries so many bytes in each direction and nothing behind them, as on a network that does not carry large packets:
+    /// first words pass, and data does not.
+    After(Bytes),
     /// Every connection is reset, on both sides at once, and so is every new one until [`RelayControl::heal`], as
     /// when a host or a firewall on the way has forgotten them.
     Reset,

@@ -63,6 +63,9 @@ pub(crate) struct Flow {
     parcels: VecDeque<Parcel>,
     /// Bytes at the front that have arrived and wait for the receiver's socket.
     due: usize,
+    /// So many bytes were taken from the source, of at most so many.
+    taken: u64,
+    most: u64,
     /// The source may still say something.
     reading: bool,
     /// The source had more when last asked, or was reported to have.
@@ -76,8 +79,10 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(most: Bytes) -> Self {
         Self {
+            taken: 0,
+            most: most.0,
             bytes: VecDeque::new(),
             parcels: VecDeque::new(),
             due: 0,
@@ -107,7 +112,8 @@ impl Flow {
         if !self.hungry(lane) || !self.readable || lane.ready_at(now) > now {
             return false;
         }
-        let most = scratch.len().min(lane.chunk.0 as usize);
+        let left = usize::try_from(self.most - self.taken).unwrap_or(usize::MAX);
+        let most = scratch.len().min(lane.chunk.0 as usize).min(left);
         match source.read(&mut scratch[..most]) {
             Ok(0) => {
                 self.finish(if self.source_gone { Ending::Reset } else { Ending::Fin });
@@ -115,6 +121,7 @@ impl Flow {
             Ok(n) => {
                 let at =
                     lane.send(now, Bytes(n as u64)).expect("the lane was asked for room first");
+                self.taken += n as u64;
                 self.bytes.extend(&scratch[..n]);
                 self.parcels.push_back(Parcel { at, what: What::Bytes(n) });
                 self.readable = n == most;
@@ -192,12 +199,17 @@ impl Flow {
 
     /// Whether it wants more bytes, were there any and room on the line.
     pub(crate) fn hungry(&self, lane: &Lane) -> bool {
-        self.reading && (self.bytes.len() as u64) < lane.hold.0
+        self.reading && (self.bytes.len() as u64) < lane.hold.0 && self.taken < self.most
     }
 
     /// Whether only the receiver's socket holds it up.
     pub(crate) fn waits_for_sink(&self) -> bool {
         self.blocked && self.due > 0
+    }
+
+    /// It carries at most so many bytes, with those that it carried.
+    pub(crate) const fn set_most(&mut self, most: Bytes) {
+        self.most = most.0;
     }
 
     /// What it holds.

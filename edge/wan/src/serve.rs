@@ -78,7 +78,7 @@ impl Server {
             }
             let now = self.now();
             self.accept(now);
-            let moved = self.cut.is_none() && self.advance(now);
+            let moved = self.carries() && self.advance(now);
             self.duty.publish(self.stats());
             let wake = if moved { now } else { self.wakes_at(now) };
             if self.sleep(wake).is_err() {
@@ -117,8 +117,23 @@ impl Server {
         }
     }
 
+    /// Something passes.
+    const fn carries(&self) -> bool {
+        matches!(self.cut, None | Some(Cut::After(_)))
+    }
+
+    /// Bytes that a connection carries in each direction.
+    const fn most(&self) -> Bytes {
+        match self.cut {
+            Some(Cut::After(most)) => most,
+            _ => Bytes(u64::MAX),
+        }
+    }
+
     fn set_cut(&mut self, cut: Option<Cut>) {
         self.cut = cut;
+        let most = self.most();
+        self.connections.iter_mut().for_each(|connection| connection.set_most(most));
         if cut == Some(Cut::Reset) {
             for connection in self.connections.drain(..) {
                 connection.close(true);
@@ -135,7 +150,7 @@ impl Server {
                     if self.cut == Some(Cut::Reset) {
                         socket::reset_on_close(&stream);
                     } else if socket::adopt(&stream).is_ok() {
-                        self.connections.push(Connection::new(stream));
+                        self.connections.push(Connection::new(stream, self.most()));
                     }
                 }
                 Err(e) if e.kind() == ErrorKind::WouldBlock => self.callers = false,
@@ -177,7 +192,7 @@ impl Server {
 
     fn wakes_at(&self, now: Moment) -> Moment {
         let accept = if self.callers { self.accept_after } else { Moment::NEVER };
-        if self.cut.is_some() {
+        if !self.carries() {
             return accept;
         }
         self.connections.iter().map(|c| c.wakes_at(&self.lanes, now)).fold(accept, Moment::min)
@@ -192,7 +207,7 @@ impl Server {
             fds.push(PollFd::new(&self.listener, PollFlags::IN));
         }
         // A cut link watches no connection: what they have to say waits in their sockets.
-        let connections = if self.cut.is_none() { &self.connections[..] } else { &[] };
+        let connections = if self.carries() { &self.connections[..] } else { &[] };
         for (index, connection) in connections.iter().enumerate() {
             for (side, stream, wish) in connection.watched(&self.lanes) {
                 tokens.push(Token::Socket(index, side));

@@ -120,6 +120,7 @@ fn cut_text(cut: Option<Cut>) -> &'static str {
     match cut {
         None => "the link is up",
         Some(Cut::Freeze) => "the link is cut: nothing passes, and no connection ends",
+        Some(Cut::After(_)) => "only the first bytes of each connection pass",
         Some(Cut::Reset) => "the link is cut: every connection is reset",
     }
 }

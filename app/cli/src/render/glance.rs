@@ -107,7 +107,7 @@ pub(crate) fn group(g: &GroupStatus, now: WallTime, colour: Colour) -> String {
         under(&mut out, "resync", &progress::text(sync));
     }
     if let Some(peer) = g.peer.as_ref().filter(|_| verdict != Verdict::Ok && !g.is_connected()) {
-        under(&mut out, "link", &peer.reason);
+        under(&mut out, "link", &link(peer));
     }
     if let Some(drills) = &g.drill {
         under(&mut out, "drill", &drill(drills, now));
@@ -134,6 +134,18 @@ pub(crate) fn failed(failed: &FailedGroup, now: WallTime, colour: Colour) -> Str
     under(&mut out, "why", &failed.reason);
     under(&mut out, "do", &runnable(&failed.hint));
     out
+}
+
+/// Why there is no connection, how often it was tried, and when it is tried next.
+fn link(peer: &PeerStatus) -> String {
+    let Some(attempts) = &peer.attempts else { return peer.reason.clone() };
+    let since = attempts.since_ms.time();
+    let next =
+        attempts.next_seconds.map(|next| format!(", the next in {:.1} s", next.as_secs_f64()));
+    let other = Some(&attempts.reason).filter(|other| !peer.reason.contains(other.as_str()));
+    let other = other.map_or_else(String::new, |other| format!("; the last: {other}"));
+    let (count, next) = (attempts.count, next.unwrap_or_default());
+    format!("{}; {count} attempts since {since}{next}{other}", peer.reason)
 }
 
 /// How the last drill ended and, if it failed, when one succeeded.

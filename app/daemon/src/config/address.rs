@@ -32,6 +32,15 @@ impl PeerAddress {
         Some(Self::Name { host: host.to_ascii_lowercase(), port })
     }
 
+    /// The address or the name, without the port.
+    #[must_use]
+    pub fn host(&self) -> String {
+        match self {
+            Self::Fixed(address) => address.ip().to_string(),
+            Self::Name { host, .. } => host.clone(),
+        }
+    }
+
     /// The port.
     #[must_use]
     pub const fn port(&self) -> u16 {

@@ -479,7 +479,9 @@ impl Group {
             Effect::Send(message) => self.send(&message),
             Effect::Hangup { why, refused } => {
                 self.log.connection_ended(&why, clock.now());
-                if let Some((socket, words)) = self.link.part(refused, clock.now()) {
+                if let Some((socket, words)) =
+                    self.link.part(refused, self.engine.view().is_unsteady(), clock.now())
+                {
                     wanted.push(Wanted::Part { socket, words });
                 }
             }
@@ -512,7 +514,11 @@ impl Group {
                 self.replaced((id, result.is_ok()), clock.now(), driver);
                 self.command_done(id, result);
             }
-            Effect::Note(note) => self.log.note(&note, self.engine.view().state(), clock.now()),
+            Effect::Note(note) => {
+                let view = self.engine.view();
+                let state = Some(view.state()).filter(|_| !view.is_unsteady());
+                self.log.note(&note, state, clock.now());
+            }
             Effect::AskHook(question) => _ = self.outbox.asks.send_replace(question),
             Effect::Stopped => self.has_stopped(clock.now(), driver, wanted),
         }
@@ -524,7 +530,7 @@ impl Group {
         self.finishing = Awaited::until(now + self.config.member_timeout);
         wanted.push(Wanted::Stopped);
         // The engine ended the connection, if there was one; an attempt to connect may be under way.
-        let parted = self.link.part(false, now);
+        let parted = self.link.part(false, false, now);
         wanted.extend(parted.map(|(socket, words)| Wanted::Part { socket, words }));
     }
 
@@ -617,7 +623,7 @@ impl Group {
             message.name_payload(self.payloads.insert(buffer).id);
         }
         if matches!(message, Message::Hello(_)) {
-            self.link.greeted();
+            self.link.met(self.engine.view().is_unsteady());
         }
         self.tell(now, Event::Message(message));
     }
@@ -628,7 +634,8 @@ impl Group {
         self.effects.retain(|effect| {
             !matches!(effect, Effect::Send(_) | Effect::Hangup { .. } | Effect::PauseReceiving(_))
         });
-        self.parting.extend(self.link.part(false, now));
+        let unsteady = self.engine.view().is_unsteady();
+        self.parting.extend(self.link.part(false, unsteady, now));
         self.tell(now, Event::Disconnected { why });
     }
 

@@ -80,7 +80,9 @@ impl<D: Driver> Shard<D> {
             );
             return self.refuse(stream, from, &why, now);
         }
-        self.strangers.log.accepted(from);
+        if !group.engine.view().is_unsteady() {
+            self.strangers.log.accepted(from);
+        }
         self.rota.stir(index);
         let Self { groups, driver, .. } = self;
         groups[index].guarded(|group| {

@@ -91,7 +91,7 @@ impl<D: Driver> Shard<D> {
                 self.driver.cancel(&socket);
             }
         }
-        let parted = catch_unwind(AssertUnwindSafe(|| group.link.part(true, now)));
+        let parted = catch_unwind(AssertUnwindSafe(|| group.link.part(true, true, now)));
         if let Ok(Some((socket, _))) = parted {
             self.driver.cancel(&socket);
         }

@@ -3,13 +3,14 @@
 
 use crate::names::{self, Unresolved};
 use crate::shard::callers::Callers;
+use crate::shard::dials::Dials;
 use crate::shard::guard::Guard;
 use crate::shard::route::{CONNECT_PATIENCE, Dialler, Route, Step};
 use crate::shard::stream::Stream;
 use crate::shard::token::{Kind, token};
 use helio_driver::{Address, Buffer, Driver, Op, OpError, Piece, Pool, Socket};
 use helio_format::message::Message;
-use helio_link::{Arrived, Backoff, Figures, Incoming, LinkError, Tuning, frame};
+use helio_link::{Arrived, Figures, Incoming, LinkError, Tuning, frame};
 use helio_plant::{Plant, planted};
 use helio_tls::{PublicKey, TlsError};
 use helio_units::{Bytes, Moment};
@@ -83,7 +84,7 @@ pub(crate) struct Link {
     route: Route,
     dialler: Dialler,
     tuning: Tuning,
-    backoff: Backoff,
+    dials: Dials,
     incoming: Incoming,
     /// A receive into the buffer of a payload is under way.
     direct: bool,
@@ -108,7 +109,6 @@ pub(crate) struct Link {
     measure: Moment,
     /// Bytes sent since.
     unmeasured: u64,
-    last_error: String,
     /// When the latest attempt to connect began.
     dialled: Moment,
     /// From when on a live peer would connect, on the side that is dialled.
@@ -135,7 +135,7 @@ impl Link {
             route,
             dialler,
             tuning,
-            backoff: Backoff::default(),
+            dials: Dials::default(),
             incoming: Incoming::default(),
             direct: false,
             behind_payload: false,
@@ -151,7 +151,6 @@ impl Link {
             figures: None,
             measure: Moment::NEVER,
             unmeasured: 0,
-            last_error: String::new(),
             dialled: Moment::ZERO,
             idle: Moment::ZERO,
             guard,
@@ -336,24 +335,33 @@ impl Link {
             self.stage = Stage::Idle { retry: now };
             return None;
         };
-        if self.is_news(&error) {
+        if self.dials.failed(&error, now) {
             let address = self.route.peer().map(tracing::field::display);
             tracing::warn!(address, error, "the peer cannot be reached; trying again");
         }
         // On the side that is dialled, the way to the peer may be closed: a failed attempt says nothing of the peer.
         let dials = self.dialler == Dialler::This;
-        let retry = if dials { now + self.backoff.pause(false) } else { Moment::NEVER };
+        let retry = if dials { now + self.dials.pause(false, true) } else { Moment::NEVER };
         self.stage = Stage::Idle { retry };
         began.filter(|_| dials)
     }
 
-    /// Whether an error is another than the last one: attempts that fail alike are told once.
+    /// Why the connection cannot be read. Returns whether that is another reason than the last one.
     pub(crate) fn is_news(&mut self, error: &str) -> bool {
-        let news = self.last_error != error;
-        if news {
-            error.clone_into(&mut self.last_error);
+        self.dials.is_news(error)
+    }
+
+    /// Attempts to connect that failed since the peer said hello.
+    pub(crate) const fn dials(&self) -> &Dials {
+        &self.dials
+    }
+
+    /// When the next attempt begins, on the side that connects.
+    pub(crate) fn next_dial(&self) -> Option<Moment> {
+        match self.stage {
+            Stage::Idle { retry } => Some(retry).filter(|retry| *retry < Moment::NEVER),
+            _ => None,
         }
-        news
     }
 
     /// The attempt succeeded.
@@ -507,9 +515,16 @@ impl Link {
 
     /// Gives the connection up. What is queued (last words) is returned with the socket, to be sent if it can be: not
     /// while the socket is in the middle of a batch, since half a frame would come before them.
-    pub(crate) fn part(&mut self, refused: bool, now: Moment) -> Option<(Socket, Option<Op>)> {
+    /// `unsteady`: no connection lasts.
+    pub(crate) fn part(
+        &mut self,
+        refused: bool,
+        unsteady: bool,
+        now: Moment,
+    ) -> Option<(Socket, Option<Op>)> {
         let dials = self.dialler == Dialler::This;
-        let pause = if dials || refused { self.backoff.pause(refused) } else { Duration::ZERO };
+        let pause =
+            if dials || refused { self.dials.pause(refused, unsteady) } else { Duration::ZERO };
         let retry = if dials { now + pause } else { Moment::NEVER };
         self.idle = now + pause;
         let stage = std::mem::replace(&mut self.stage, Stage::Idle { retry });
@@ -534,11 +549,10 @@ impl Link {
         }
     }
 
-    /// The peer was greeted: the next loss is a first one.
-    pub(crate) fn greeted(&mut self) {
-        self.backoff.succeeded();
+    /// The peer said hello. `unsteady`: no connection lasts.
+    pub(crate) fn met(&mut self, unsteady: bool) {
+        self.dials.met(unsteady);
         self.route.greeted();
-        self.last_error.clear();
     }
 
     /// Reads the socket's figures if it is time.

@@ -36,9 +36,10 @@ impl GroupLog {
         }
     }
 
-    /// Logs what the engine reports in this state. Lines that repeat are left out until the state is another one.
-    pub(crate) fn note(&mut self, note: &Note, state: State, now: Moment) {
-        if self.state.replace(state) != Some(state) {
+    /// Logs what the engine reports in this state. Lines that repeat are left out until the state is another one. A state that changes
+    /// because no connection lasts is none: what repeats with each connection is left out, too.
+    pub(crate) fn note(&mut self, note: &Note, state: Option<State>, now: Moment) {
+        if state.is_some() && std::mem::replace(&mut self.state, state) != state {
             self.repeats.clear();
         }
         let Some(Admitted { left_out }) = self.repeats.admit(&note.text, now) else { return };

@@ -19,6 +19,7 @@ pub(crate) mod census;
 mod clients;
 mod clock;
 mod copies;
+mod dials;
 mod events;
 mod explain;
 mod group;

@@ -17,10 +17,10 @@ use crate::shard::group::Group;
 use crate::shard::link::Traffic;
 use crate::shard::plan::VolumePlan;
 use helio_api::{
-    AnswersStatus, AtStake, BufferStatus, Connection, CopyWait, CounterStatus, CursorStatus,
-    GroupStatus, Io, LagStatus, LeaseStatus, LinkStatus, ModeStatus, PeerStatus, QueueStatus,
-    RecorderEvent, SafeCopyStatus, SeedingStatus, SyncStatus, ThrottleStatus, TimesStatus,
-    VolumeStatus, WrongKey,
+    AnswersStatus, AtStake, AttemptsStatus, BufferStatus, Connection, CopyWait, CounterStatus,
+    CursorStatus, GroupStatus, Io, LagStatus, LeaseStatus, LinkStatus, ModeStatus, PeerStatus,
+    QueueStatus, RecorderEvent, SafeCopyStatus, SeedingStatus, SyncStatus, ThrottleStatus,
+    TimesStatus, VolumeStatus, WrongKey,
 };
 use helio_engine::{BoundSource, LinkState, QUEUE_BYTES_MOST, QUEUE_PRODUCTS, Status, WhenFull};
 use helio_units::{Bandwidth, Bytes, Items, MemberState, Moment, Role, VolumeIndex, WallTime};
@@ -262,6 +262,7 @@ fn peer(status: &Status, group: &Group, clock: &Clock) -> Option<PeerStatus> {
         only_there_bytes: status.only_at_peer,
         last_write_ms: status.last_write_at_peer.map(|(age, at)| clock.before(at, age)),
         key: group.link.peer_key().map(|key| key.to_string()),
+        attempts: attempts(status, group, clock),
         wrong_key: group.link.wrong_key(clock.now()).map(|call| WrongKey {
             key: call.key.to_string(),
             address: call.from.to_string(),
@@ -288,6 +289,21 @@ fn peer(status: &Status, group: &Group, clock: &Clock) -> Option<PeerStatus> {
             peer_buffer_limited_seconds: f.window_limited,
             send_buffer_limited_seconds: f.buffer_limited,
         }),
+    })
+}
+
+/// Attempts to connect that failed, and connections that ended, since one lasted.
+fn attempts(status: &Status, group: &Group, clock: &Clock) -> Option<AttemptsStatus> {
+    let (ended, dials) = (&status.link.attempts, group.link.dials().failures());
+    let (failed, since, why) = dials.unwrap_or((0, Moment::NEVER, ended.why()));
+    let count = ended.count() + failed;
+    let first = if ended.count() > 0 { since.min(ended.since()) } else { since };
+    (count > 0).then(|| AttemptsStatus {
+        count: Items(count),
+        since_ms: clock.wall(first),
+        reason: why.to_owned(),
+        unsteady: status.link.unsteady.map(|unsteady| unsteady.word().to_owned()),
+        next_seconds: group.link.next_dial().map(|at| at - clock.now()),
     })
 }
 

@@ -50,7 +50,15 @@ impl Engine {
             return;
         }
         let proof = Proof::of(self.peer.session(), &self.record.superblock().lineage, end);
-        self.peer.session_mut().disconnected(why, self.turn.now());
+        let (timeout, now) = (self.turn.config().peer_timeout, self.turn.now());
+        self.peer.session_mut().disconnected((end, why), timeout, now);
+        if self.peer.session().is_unsteady() {
+            let peer = &self.turn.config().peer;
+            let text = format!(
+                "connections to {peer} begin and end; until one lasts, lines about that are left out"
+            );
+            self.turn.warn(text);
+        }
         self.resync.update_mut().await_nothing();
         // Nobody can be sure what the peer records of this node.
         self.record.keeping_mut().invalid_mut().conversation_ended();

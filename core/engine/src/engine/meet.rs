@@ -37,7 +37,7 @@ impl Engine {
         if let Some(why) = self.view().is_configured_differently(&hello) {
             // What it says of its role counts all the same.
             let serving = hello.serving;
-            self.peer.session_mut().up(hello, self.turn.now());
+            self.peer.session_mut().up(hello, self.turn.config().peer_timeout, self.turn.now());
             if let (true, Some(primary)) = (serving, self.standing.primary()) {
                 primary.rival_seen(&mut self.permit, self.peer.session_mut(), self.turn.now());
             }
@@ -47,7 +47,7 @@ impl Engine {
         self.local.blocks_mut().learn(&hello.blocks);
         let now = self.turn.now();
         let serving = hello.serving;
-        self.peer.session_mut().up(hello, now);
+        self.peer.session_mut().up(hello, self.turn.config().peer_timeout, now);
         self.peer.session_mut().begin(now);
         self.peer.begin_disks(&mut self.turn);
         // One that begins anew by an operator's word says nothing old of members.

@@ -3,7 +3,9 @@
 
 use crate::config::Config;
 use crate::event::CommandId;
+use crate::peer::attempts::Attempts;
 use crate::peer::heartbeat::Heartbeat;
+use crate::peer::pause::End;
 use crate::refusal::Refusal;
 use crate::turn::Turn;
 use alloc::boxed::Box;
@@ -96,6 +98,9 @@ pub(crate) struct Session {
     why: String,
     /// When the last conversation ended; before the first one, when this process began.
     apart: Moment,
+    /// Connections that ended since one lasted, and from when on progress shows that this one does.
+    attempts: Attempts,
+    lasts_at: Moment,
     /// Until another connection succeeds.
     refused: Option<Refused>,
     told: Told,
@@ -126,6 +131,8 @@ impl Session {
             since: now,
             why: String::from("not connected yet"),
             apart: now,
+            attempts: Attempts::default(),
+            lasts_at: Moment::NEVER,
             refused: None,
             told: Told::default(),
             ages: Ages::default(),
@@ -144,10 +151,17 @@ impl Session {
         self.heartbeat.connected(now);
     }
 
-    pub(crate) fn disconnected(&mut self, why: String, now: Moment) {
-        if self.meeting().is_some() {
+    pub(crate) fn disconnected(
+        &mut self,
+        (end, why): (End, String),
+        peer_timeout: Duration,
+        now: Moment,
+    ) {
+        let met = self.meeting().map(|_| now - self.since);
+        if met.is_some() {
             self.apart = now;
         }
+        self.attempts.ended(met, (end, &why), peer_timeout, now);
         if self.has_agreed() {
             self.told.agreed = Some(now);
         }
@@ -229,7 +243,8 @@ impl Session {
         self.told.role = Some(Role::Secondary);
     }
 
-    pub(crate) fn up(&mut self, hello: Hello, now: Moment) {
+    pub(crate) fn up(&mut self, hello: Hello, peer_timeout: Duration, now: Moment) {
+        self.lasts_at = Attempts::lasts_at(now, peer_timeout);
         let meeting = Meeting { hello, proof: Proof::Missing, reported: None };
         self.turn(Link::Up(Box::new(meeting)), String::from("connected"), now);
     }
@@ -430,8 +445,22 @@ impl Session {
         self.heartbeat.round_trips()
     }
 
-    pub(crate) const fn progressed(&mut self, now: Moment) {
+    #[inline]
+    pub(crate) fn progressed(&mut self, now: Moment) {
         self.heartbeat.progressed(now);
+        if self.attempts.count() > 0 && self.meeting().is_some() && now >= self.lasts_at {
+            self.attempts = Attempts::default();
+        }
+    }
+
+    /// Connections that ended since one lasted.
+    pub(crate) const fn attempts(&self) -> &Attempts {
+        &self.attempts
+    }
+
+    /// Connections begin, and none lasts. A peer that is refused says what is wrong.
+    pub(crate) const fn is_unsteady(&self) -> bool {
+        self.refused.is_none() && self.attempts.unsteady().is_some()
     }
 
     /// A ping is due no later than `at`.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The conversation with the peer, leases and the check after a pause, and the type of what a peer can be owed.
 
+pub(crate) mod attempts;
 pub(crate) mod disks;
 pub(crate) mod handshake;
 pub(crate) mod hang_up;

@@ -4,6 +4,7 @@
 use crate::follow::follower::Follower;
 use crate::lead::status::SyncStatus;
 use crate::lead::{Lag, Primary};
+use crate::peer::attempts::{Attempts, Unsteady};
 use crate::role::{Following, Leading, Stage, Standing};
 use crate::show::fault::Fault;
 use crate::show::recorder::Record;
@@ -235,6 +236,10 @@ pub struct LinkStatus {
     pub peer_role: Option<Role>,
     /// The group's state, as the peer said.
     pub peer_state: Option<State>,
+    /// Connections that ended since one lasted.
+    pub attempts: Attempts,
+    /// What is wrong, where connections begin and none lasts.
+    pub unsteady: Option<Unsteady>,
 }
 
 impl View<'_> {
@@ -622,6 +627,8 @@ impl View<'_> {
             round_trip_least,
             peer_role: session.role(),
             peer_state: session.told().and_then(|(ping, _)| ping.state),
+            attempts: session.attempts().clone(),
+            unsteady: session.attempts().unsteady().filter(|_| session.is_unsteady()),
         }
     }
 
@@ -636,6 +643,12 @@ impl View<'_> {
     #[must_use]
     pub fn left_behind(&self) -> (Sequence, bool) {
         (self.record.superblock().head, self.record.superblock().clean)
+    }
+
+    /// Whether connections to the peer begin, and none lasts.
+    #[must_use]
+    pub const fn is_unsteady(&self) -> bool {
+        self.peer.session().is_unsteady()
     }
 
     /// When the peer's last message came.

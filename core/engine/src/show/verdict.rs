@@ -32,7 +32,7 @@ pub(crate) struct Facts {
     pub(crate) clash: bool,
     /// Something failed on one of the nodes.
     pub(crate) fault: bool,
-    /// The copies are in sync, and no verify found a difference; in a group of one node, no volume lacks members.
+    /// The copies are in sync, no verify found a difference, and connections last; in a group of one node, no volume lacks members.
     pub(crate) in_sync: bool,
 }
 
@@ -69,7 +69,9 @@ impl View<'_> {
             fault: self.has_failed() || self.peer_failed(),
             in_sync: match self.turn.config().peer_name() {
                 Some(_) => {
-                    matches!(state, State::Replicating | State::Periodic) && self.unrepaired() == 0
+                    matches!(state, State::Replicating | State::Periodic)
+                        && self.unrepaired() == 0
+                        && !self.peer.session().is_unsteady()
                 }
                 None => !self.turn.config().indices().any(|volume| self.lacks_members(volume)),
             },

@@ -141,6 +141,30 @@ fn a_call_into_a_frozen_link_is_taken_and_answered_after_healing() {
 }
 
 #[test]
+fn a_cut_behind_the_first_bytes_passes_these_of_each_connection_and_the_rest_once_healed() {
+    let (address, _echoes) = target(2, echo);
+    let relay = wan(address, NEAR, Rate::mbit(100), 1);
+    let control = relay.control();
+    for _ in 0..2 {
+        control.cut(Cut::After(Bytes(5)));
+        let mut client = call(relay.local_addr());
+        client.write_all(b"hello, anybody?").expect("the kernel takes it");
+        let mut answer = [0; 5];
+        client.read_exact(&mut answer).expect("first words pass");
+        assert_eq!(&answer, b"hello");
+        client.set_read_timeout(Some(Duration::from_millis(50))).expect("not zero");
+        assert!(client.read(&mut [0; 1]).is_err(), "more than the first bytes passed");
+        client.set_read_timeout(None).expect("none is fine");
+        control.heal();
+        let mut rest = [0; 10];
+        client.read_exact(&mut rest).expect("the rest follows");
+        assert_eq!(&rest, b", anybody?");
+        drop(client);
+        until(|| control.stats().connections == Items(0));
+    }
+}
+
+#[test]
 fn a_reset_cut_closes_both_sides_until_healed() {
     let (address, sides) = target(2, |stream| stream);
     let relay = wan(address, NEAR, Rate::mbit(100), 1);

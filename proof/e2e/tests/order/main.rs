@@ -39,4 +39,5 @@ mod snapshot_automatic;
 mod snapshot_exported;
 mod snapshot_frozen;
 mod snapshot_restored;
+mod unsteady;
 mod whole;

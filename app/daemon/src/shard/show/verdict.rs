@@ -7,7 +7,7 @@ use crate::shard::route::CONNECTS_WITHIN;
 use crate::shard::show::advice::{self, Contact, Facts, Words};
 use crate::shard::show::{one_node, reason, seeding, unresolved, verify};
 use helio_api::VerdictStatus;
-use helio_engine::{Fault, LinkState, Status};
+use helio_engine::{Fault, LinkState, Status, Unsteady};
 use helio_units::{Bytes, Generation, Mode, Role, State, Verdict};
 
 /// The verdict with its reason.
@@ -35,9 +35,17 @@ fn why(status: &Status, group: &Group, clock: &Clock) -> String {
         return name.why.clone();
     }
     let told_first = matches!(status.verdict, Verdict::DiskFailed | Verdict::SplitBrain);
+    let unsteady = unsteady(status, peer, clock);
     if let Some(waits) = clients_wait(status).filter(|_| !told_first) {
-        let cause = if cut { format!("; no message from {peer}") } else { String::new() };
+        let cause = match unsteady {
+            Some(unsteady) => format!("; {unsteady}"),
+            None if cut => format!("; no message from {peer}"),
+            None => String::new(),
+        };
         return format!("{waits}{cause}");
+    }
+    if let (Verdict::AtRisk, Some(unsteady)) = (status.verdict, unsteady) {
+        return unsteady;
     }
     match status.verdict {
         Verdict::Ok if status.role == Role::Secondary => follows(status, peer, clock),
@@ -85,6 +93,39 @@ fn why(status: &Status, group: &Group, clock: &Clock) -> String {
             format!("each may have writes of its own{label}")
         }
         Verdict::AtRisk => reason(status),
+    }
+}
+
+/// What is wrong with the link, where connections begin and none lasts.
+fn unsteady(status: &Status, peer: &str, clock: &Clock) -> Option<String> {
+    let attempts = &status.link.attempts;
+    let (count, since) = (attempts.count(), clock.wall(attempts.since()).time());
+    Some(match status.link.unsteady? {
+        Unsteady::Silent => {
+            format!(
+                "{count} connections to {peer} since {since} ended without data: small packets pass, larger ones do not"
+            )
+        }
+        Unsteady::Ends => {
+            format!(
+                "{count} connections to {peer} since {since} ended soon, the last: {}",
+                attempts.why()
+            )
+        }
+    })
+}
+
+/// What an operator looks at then.
+fn steady(unsteady: Unsteady, group: &Group) -> String {
+    let (node, peer) = (&group.config.node, &group.peer);
+    let host = group.link.route().peer().map_or_else(String::new, |address| address.host());
+    match unsteady {
+        Unsteady::Silent => format!(
+            "check the MTU of the network between {node} and {peer}: `ping -M do -s 1472 {host}` sends packets of 1500 bytes"
+        ),
+        Unsteady::Ends => {
+            format!("check the log on {peer}, and the network between {node} and {peer}")
+        }
     }
 }
 
@@ -150,6 +191,9 @@ pub(super) fn next(status: &Status, group: &Group, clock: &Clock) -> String {
     }
     if let (true, Some(name)) = (open, unresolved(status, group)) {
         return name.hint.clone();
+    }
+    if let (Verdict::AtRisk, Some(unsteady)) = (status.verdict, status.link.unsteady) {
+        return steady(unsteady, group);
     }
     if let Some(choice) = group.engine.view().preserved_choice() {
         return choice;

@@ -2,7 +2,7 @@
 //! What a node tells its peer for its status, and the verdict that comes of it.
 
 use super::*;
-use crate::Fault;
+use crate::{Fault, Unsteady};
 use helio_format::report::Report;
 use helio_units::Verdict;
 
@@ -158,4 +158,36 @@ fn the_last_write_at_the_peer_is_shown_while_its_handshake_is_refused() {
     desk.meet(Hello { report: Report::default(), ..serving });
     assert_eq!(desk.engine.view().status(desk.now).link.state, LinkState::Refused);
     assert_eq!(desk.engine.view().status(desk.now).last_write_at_peer, None);
+}
+
+#[test]
+fn connections_that_end_without_data_leave_the_group_at_risk_until_one_lasts() {
+    let mut desk = Desk::replicating(Mode::Async);
+    let lineage = desk.lineage();
+    let told = |desk: &Desk| desk.engine.view().status(desk.now).link;
+    for ends in 1..4 {
+        // What is sent is not acknowledged, and nothing else comes.
+        desk.write(ends);
+        desk.store_all();
+        while told(&desk).state == LinkState::Connected {
+            wait(&mut desk);
+        }
+        assert_eq!(told(&desk).attempts.count(), ends);
+        desk.meet(Hello { received: Sequence(3), ..hello(lineage, true) });
+    }
+    assert_eq!(told(&desk).unsteady, Some(Unsteady::Silent));
+    let head = desk.engine.view().status(desk.now).cursors.head.0;
+    desk.acked(head);
+    assert_eq!((desk.engine.view().state(), verdict(&desk)), (State::Replicating, Verdict::AtRisk));
+    while verdict(&desk) == Verdict::AtRisk {
+        assert!(told(&desk).attempts.count() > 0);
+        wait(&mut desk);
+        switch::answer_ping(&mut desk);
+    }
+    assert_eq!((told(&desk).attempts.count(), verdict(&desk)), (0, Verdict::Ok));
+}
+
+fn wait(desk: &mut Desk) {
+    desk.now = desk.now + Duration::from_millis(500);
+    desk.tell(Event::Tick);
 }

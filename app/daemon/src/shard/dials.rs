@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Attempts to connect to the peer: how many failed since one connected, why, and the pause before the next one.
+
+use helio_link::Backoff;
+use helio_units::Moment;
+use std::time::Duration;
+
+/// See the module documentation.
+#[derive(Debug, Default)]
+pub(crate) struct Dials {
+    backoff: Backoff,
+    failed: u64,
+    /// When the first of them failed.
+    since: Moment,
+    /// Why the last one failed, or the connection ended.
+    error: String,
+    /// The peer said hello on the connection that stands.
+    met: bool,
+}
+
+impl Dials {
+    /// An attempt failed. Returns whether it is news: those that fail alike are logged once.
+    pub(crate) fn failed(&mut self, error: &str, now: Moment) -> bool {
+        if self.failed == 0 {
+            self.since = now;
+        }
+        self.failed += 1;
+        self.is_news(error)
+    }
+
+    /// Whether an error is another than the last one.
+    pub(crate) fn is_news(&mut self, error: &str) -> bool {
+        let news = self.error != error;
+        if news {
+            error.clone_into(&mut self.error);
+        }
+        news
+    }
+
+    /// The peer said hello. `unsteady`: no connection lasts, so what is wrong stays the same.
+    pub(crate) fn met(&mut self, unsteady: bool) {
+        (self.failed, self.met) = (0, true);
+        if !unsteady {
+            self.error.clear();
+        }
+    }
+
+    /// The pause behind an attempt that failed, or a connection that ended. It begins anew behind a conversation, unless none lasts.
+    pub(crate) fn pause(&mut self, refused: bool, unsteady: bool) -> Duration {
+        if std::mem::take(&mut self.met) && !unsteady {
+            self.backoff.succeeded();
+        }
+        self.backoff.pause(refused)
+    }
+
+    /// How many attempts failed since the peer said hello, since when, and why the last one did; none if none did.
+    pub(crate) fn failures(&self) -> Option<(u64, Moment, &str)> {
+        (self.failed > 0).then_some((self.failed, self.since, self.error.as_str()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pauses(dials: &mut Dials, met: bool, unsteady: bool) -> Vec<u128> {
+        let mut next = || {
+            if met {
+                dials.met(unsteady);
+            }
+            dials.pause(false, unsteady).as_millis()
+        };
+        (0..4).map(|_| next()).collect()
+    }
+
+    #[test]
+    fn the_pause_is_short_behind_a_conversation_and_grows_where_none_lasts_or_begins() {
+        let mut dials = Dials::default();
+        assert_eq!(pauses(&mut dials, true, false), [100; 4]);
+        assert_eq!(pauses(&mut dials, true, true), [200, 400, 800, 1600]);
+        assert_eq!(pauses(&mut dials, true, false), [100; 4]);
+        assert_eq!(pauses(&mut dials, false, false), [200, 400, 800, 1600]);
+    }
+
+    #[test]
+    fn failures_are_counted_until_the_peer_says_hello_and_logged_once_while_no_connection_lasts() {
+        let mut dials = Dials::default();
+        let at = Moment(5);
+        assert!(dials.failed("refused", at) && !dials.failed("refused", Moment(9)));
+        assert_eq!(dials.failures(), Some((2, at, "refused")));
+        dials.met(true);
+        assert_eq!(dials.failures(), None);
+        assert!(!dials.is_news("refused"));
+        dials.met(false);
+        assert!(dials.is_news("refused"));
+    }
+}
