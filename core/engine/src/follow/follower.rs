@@ -140,10 +140,14 @@ impl Memory {
         full && !mem::replace(&mut self.paused, true)
     }
 
-    /// Whether it is to be read again.
-    fn resumes(&mut self, items: usize, most: usize) -> bool {
-        let room = self.bytes.0 < MEMORY_MAX.0 / 2 && items <= most / 2;
-        room && mem::take(&mut self.paused)
+    /// Whether half of the memory is free; `items` are received, of `most`.
+    fn has_room(&self, items: usize, most: usize) -> bool {
+        self.bytes.0 < MEMORY_MAX.0 / 2 && items <= most / 2
+    }
+
+    /// It is read from now on. Returns whether it was not.
+    const fn resumes(&mut self) -> bool {
+        mem::replace(&mut self.paused, false)
     }
 }
 
@@ -412,9 +416,11 @@ impl Follower {
         if planted(Plant::FreeItems) { 0 } else { self.holds() }
     }
 
-    /// The socket is read again once there is room.
+    /// The socket is read again once there is room. Where nothing is taken it is read, whatever waits here: what waits for room in the
+    /// pool may get it by a later start alone, as of a source that gives the kept image up.
     fn read_on(&mut self, turn: &mut Turn) {
-        if self.memory.resumes(self.items(), turn.receive_items()) {
+        let room = self.is_deaf() || self.memory.has_room(self.items(), turn.receive_items());
+        if room && self.memory.resumes() {
             turn.push(Effect::PauseReceiving(false));
         }
     }

@@ -55,7 +55,7 @@ impl Primary {
 
     /// Takes note of what the peer's hello says of its image.
     pub(crate) fn meets(&mut self, peer: &Hello, ours: &Lineage) {
-        self.target.met(peer);
+        self.target.met(peer, ours);
         // The peer completed the update, but its acknowledgement was lost. If it restored an earlier image, it wrote, its generation
         // differs, or its bitmap is not trusted.
         let same = peer.lineage.generation == ours.generation && !peer.wrote;

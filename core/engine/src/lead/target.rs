@@ -17,6 +17,7 @@ use crate::peer::owed::{Cut, Owed, PeerCopy};
 use alloc::format;
 use alloc::string::String;
 use helio_format::frame::HEADER_BYTES;
+use helio_format::lineage::Lineage;
 use helio_format::message::{Ack, Hello, Item};
 use helio_plant::{Plant, planted};
 use helio_stack::Shortage;
@@ -623,10 +624,10 @@ impl Target {
         self.incarnation = incarnation;
     }
 
-    /// The peer connected, with an image as of that item.
-    pub(super) fn met(&mut self, peer: &Hello) {
+    /// The peer connected. `ours`: the generations of this node's line.
+    pub(super) fn met(&mut self, peer: &Hello, ours: &Lineage) {
         let consistent = peer.consistent;
-        self.keeping.met(consistent, peer.head);
+        self.keeping.met(peer, ours);
         let back = match consistent {
             true if peer.lineage.generation != Generation::NONE => GoesBack::ToThis,
             false if peer.keeps => GoesBack::ToBefore,

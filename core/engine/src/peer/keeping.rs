@@ -7,7 +7,8 @@ use crate::turn::Turn;
 use alloc::format;
 use alloc::string::String;
 use helio_format::copying::Copying;
-use helio_format::message::Message;
+use helio_format::lineage::Lineage;
+use helio_format::message::{Hello, Message};
 use helio_stack::Shortage;
 use helio_units::Sequence;
 
@@ -55,13 +56,16 @@ impl PeerKeeping {
         matches!(self, Self::Asked)
     }
 
-    /// The peer connected, with an image as of that item. What was given up is given up once: not again if the peer
-    /// received that.
-    pub(crate) fn met(&mut self, consistent: bool, head: Sequence) {
-        let reached = if consistent { head } else { head.next() };
-        if let Self::GivenUp { from } = self
-            && from.take().is_some_and(|from| reached >= from)
-        {
+    /// The peer connected. What was given up is given up once: not again if the peer received an item of that stream. One that
+    /// took it up and received none has nothing left to lose. `ours`: the generations of this node's line, on which a peer that
+    /// followed an earlier one has only what came before the next.
+    pub(crate) fn met(&mut self, peer: &Hello, ours: &Lineage) {
+        let Self::GivenUp { from } = self else { return };
+        let followed = peer.lineage.generation;
+        let end =
+            if followed == ours.generation { Some(peer.head) } else { ours.fork_from(followed) };
+        let received = |from| end.is_some_and(|end| peer.head.min(end) >= from);
+        if from.take().is_some_and(received) {
             self.is_over();
         }
     }

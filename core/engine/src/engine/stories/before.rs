@@ -50,6 +50,8 @@ struct Desk {
     logged: Vec<String>,
     answered: Vec<(RequestId, Answer)>,
     gone: bool,
+    /// Nothing is read from the peer.
+    paused: bool,
     payloads: u64,
     /// What the pool keeps.
     kept: Vec<(Slot, Chunk)>,
@@ -196,6 +198,7 @@ impl Desk {
             logged: Vec::new(),
             answered: Vec::new(),
             gone: false,
+            paused: false,
             payloads: 0,
             kept: Vec::new(),
         }
@@ -221,6 +224,7 @@ impl Desk {
                 Effect::Send(message) => self.said.push(message),
                 Effect::Reply { request, answer } => self.answered.push((request, answer)),
                 Effect::Hangup { .. } => self.gone = true,
+                Effect::PauseReceiving(paused) => self.paused = paused,
                 Effect::Note(note) => self.logged.push(note.text),
                 Effect::CommandDone { result: Err(refusal), .. } => self.refused.push(refusal.code),
                 _ => {}

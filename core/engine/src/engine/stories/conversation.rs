@@ -128,6 +128,34 @@ fn a_peer_that_reports_want_of_room_before_its_hello_breaks_the_protocol() {
 }
 
 #[test]
+fn a_safe_copy_is_given_up_once_and_the_peer_hears_of_it_on_a_later_connection_too() {
+    let mut desk = Desk::new(config());
+    let record =
+        Superblock { lineage: generation(1), ..Superblock::new("db", "paris", [SIZE.0].into()) };
+    desk.engine = Engine::new(config(), durable(record), 1, 1, Moment::ZERO);
+    let mut desk = desk.promoted();
+    let keeps = |desk: &mut Desk, hello: Hello| {
+        desk.lose_link();
+        desk.meet(hello);
+        desk.hear(Message::Copying(Copying::MarksEnd { trusted: true }));
+        desk.save_all();
+        desk.last_start().keep
+    };
+    // It received many items of an earlier generation.
+    let many = Sequence(688);
+    let of_before = Hello { keeps: true, head: many, ..hello(generation(1), false) };
+    assert!(keeps(&mut desk, of_before.clone()));
+    desk.hear(Message::Copying(Copying::NoRoom { wanted: 8192, free: 4096 }));
+    assert_eq!(desk.engine.view().state(), State::NeedsRoom);
+    desk.command(Command::GiveUpSafeCopy);
+    assert!(!desk.last_start().keep);
+    assert!(!keeps(&mut desk, of_before), "it did not hear of that");
+    desk.store_all();
+    let (head, now) = (desk.last_start().from, desk.lineage_now());
+    assert!(keeps(&mut desk, Hello { head, ..hello(now, false) }), "it did");
+}
+
+#[test]
 fn a_primary_that_was_told_to_log_sends_nothing_when_its_peer_connects_again() {
     let mut desk = Desk::replicating(Mode::Async);
     desk.command(Command::Pause);

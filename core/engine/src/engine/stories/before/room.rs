@@ -99,3 +99,25 @@ fn items_that_wait_for_room_count_as_what_the_image_may_hold() {
         }
     }
 }
+
+#[test]
+fn a_follower_full_of_items_that_wait_for_room_hears_that_the_kept_image_is_given_up() {
+    let mut desk = Desk::bounded();
+    desk.engine.bound_received(4);
+    desk.zero(29, 7);
+    assert!(desk.paused, "it holds more than four");
+    (0..2).for_each(|_| _ = desk.preserve());
+    desk.store_all();
+    assert!(desk.no_room().is_some() && !desk.paused, "what it reads now is let go");
+    desk.start_at(40, true);
+    assert!(!desk.paused, "there is no room for this one either");
+    desk.start_at(50, false);
+    assert!(desk.paused, "what comes behind this one is taken");
+    desk.unlist(PoolOutcome::Done);
+    desk.store_all();
+    assert!(!desk.paused, "what waited for room is applied");
+    // Its flush falls due.
+    (0..50).for_each(|_| desk.tell(Event::Tick));
+    desk.store_all();
+    assert!(!desk.save().consistent && !desk.gone, "it goes on without");
+}
