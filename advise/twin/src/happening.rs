@@ -257,6 +257,11 @@ pub enum Happening {
         /// Which node.
         side: Side,
     },
+    /// It is the disk that its record is about.
+    PutBack {
+        /// Which node.
+        side: Side,
+    },
     /// For the story alone, and only when it is told.
     Told {
         /// Which node.

@@ -40,6 +40,8 @@ pub enum Restore {
     /// The metadata file alone. What the before-image file keeps belongs to the bytes on the disk, and stays with them:
     /// a record that says consistent ends it, and one that does not finds the image it can give back.
     Metadata,
+    /// The disks, as they were before others took their place ([`Cluster::swap_disk`]).
+    Disks,
 }
 
 impl Cluster {
@@ -61,15 +63,21 @@ impl Cluster {
     pub fn restore(&mut self, side: Side, image: &MachineImage, what: Restore) {
         assert!(!self.node(side).is_up(), "{side} runs while its files are replaced");
         self.content.journal.push(Happening::Restored { side, alone: what == Restore::Metadata });
-        self.node_mut(side).metadata.restore(image.metadata.clone());
-        if what == Restore::Machine {
+        if what == Restore::Disks {
+            self.content.journal.push(Happening::PutBack { side });
+        } else {
+            self.node_mut(side).metadata.restore(image.metadata.clone());
+        }
+        if what != Restore::Metadata {
             self.put_disk(side, &image.disk);
             let node = self.node_mut(side);
             for (mirror, contents) in node.mirrors.iter_mut().zip(&image.mirrors) {
                 mirror.put_back(contents, &mut Vec::new());
             }
             node.disks_mut().for_each(|disk| disk.identities.clone_from(&image.identities));
-            node.before.put_back(image.before.clone());
+        }
+        if what == Restore::Machine {
+            self.node_mut(side).before.put_back(image.before.clone());
         }
     }
 

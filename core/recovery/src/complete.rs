@@ -7,7 +7,7 @@
 //! | `preserved` | inconsistent, but its last consistent state is preserved beside it | no | yes |
 //! | `given-up` | an operator discarded it, and no resync to it began since | no | yes |
 //! | `suspect` | a flush failed on it. A node calls its own copy so only if it is consistent otherwise | no | yes |
-//! | `failed` | the node reports that a disk or a file failed | no | yes |
+//! | `failed` | the node reports that a disk or a file failed, or knows that its copy lies on a disk that was taken out | no | yes |
 //! | `unheard` | nothing: the node has not connected since this daemon started | no | yes |
 //! | `inconsistent` | a resync to it did not end, or some regions are only on the other node | no | no |
 //! | `none` | the node never had a copy | no | no |
@@ -43,7 +43,7 @@ pub enum Completeness {
     GivenUp,
     /// A flush failed on it.
     Suspect,
-    /// Its node reports that something failed.
+    /// Its node reports that something failed, or knows that it lies on a disk that was taken out.
     Failed,
     /// Its node has not connected since this daemon started.
     Unheard,
@@ -330,7 +330,7 @@ pub fn no_complete_copy(group: &str, sides: [Side<'_>; 2]) -> String {
     if steps.is_empty() {
         return format!(
             "no node has a complete copy: restore {group} from a backup, unless `helio status {group}` on a node shows a preserved or \
-             suspect copy; {a}, and {b}"
+             suspect copy, or a disk to put back; {a}, and {b}"
         );
     }
     let steps = steps.join("; otherwise: ");

@@ -108,6 +108,8 @@ pub(crate) struct Driver {
     pub(crate) keeps_nothing: bool,
     /// What an administrator keeps of each node, and may put back one day.
     pub(crate) images: [Option<MachineImage>; 2],
+    /// The disks of each node that others took the place of, for as long as somebody keeps them.
+    pub(crate) taken_out: [Option<MachineImage>; 2],
     /// Each node's machine with its memory, which may go back to that.
     pub(crate) suspended: [Option<Suspended>; 2],
     /// The machine that went back with its memory. Until the two have met, connected or refused, no process ends and the primary
@@ -159,6 +161,7 @@ impl Driver {
             lied: false,
             keeps_nothing: false,
             images: [None, None],
+            taken_out: [None, None],
             suspended: [None, None],
             resumed: None,
             missing: [None, None],

@@ -317,6 +317,10 @@ impl Driver {
         };
         let best = Side::BOTH.into_iter().max_by_key(worth).unwrap_or(Side::Paris);
         if worth(&best).0 == 0 {
+            // What loses no write comes first.
+            if Side::BOTH.into_iter().any(|side| self.put_right_disk_back(side, cluster)) {
+                return;
+            }
             if Side::BOTH.into_iter().any(|side| self.accept_suspect(side, cluster, oracle)) {
                 return;
             }

@@ -56,6 +56,7 @@ impl Driver {
                 if !cluster.node(side).is_up() {
                     self.coverage.struck(fault.class().1);
                     self.forget_image(side);
+                    self.taken_out[side.index()] = Some(cluster.machine_image(side));
                     cluster.swap_disk(side, |place| {
                         Stamp(STRANGER | u64::from(place.volume.0) << 32 | u64::from(place.block))
                     });
@@ -63,6 +64,20 @@ impl Driver {
             }
             _ => {}
         }
+    }
+
+    /// The operator puts the right disk back where the status of a node asks for it. Returns whether that was done.
+    pub(crate) fn put_right_disk_back(&mut self, side: Side, cluster: &mut Cluster) -> bool {
+        let node = cluster.node(side);
+        let engine = node.engine.as_ref().filter(|_| !node.hangs(cluster.now()));
+        let fault = engine.and_then(|engine| engine.view().fault());
+        let asks = fault.is_some_and(|fault| fault.hint.starts_with("put the right disk back on"));
+        let may = asks && self.resumed.is_none();
+        let Some(disks) = self.taken_out[side.index()].take_if(|_| may) else { return false };
+        cluster.kill(side, false);
+        cluster.restore(side, &disks, Restore::Disks);
+        self.start(side, cluster);
+        true
     }
 
     /// The image of a node does not fit its disks any more.

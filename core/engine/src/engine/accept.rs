@@ -61,7 +61,7 @@ impl View<'_> {
         if self.local.metadata_failed() {
             return Err(self.turn.metadata_refusal());
         }
-        self.local.members().may_lead(self.turn.config())?;
+        self.may_lead_from_disk()?;
         let rests = matches!(
             self.standing.stage(),
             Stage::Following(Following::Secondary | Following::Returning)

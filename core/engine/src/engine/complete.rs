@@ -23,6 +23,14 @@ impl View<'_> {
             {
                 Completeness::Inconsistent
             }
+            // What the record tells of lies on the disk that was taken out.
+            Completeness::Inconsistent
+                if self.local.members().are_foreign()
+                    && self.record.superblock().consistent
+                    && !self.record.keeping().is_disowned() =>
+            {
+                Completeness::Failed
+            }
             copy => copy,
         };
         match copy {
@@ -41,6 +49,11 @@ impl View<'_> {
             None => session.copy(),
         };
         copy.unless_failed(session.report().is_some_and(|report| !report.fault.is_empty()))
+    }
+
+    /// The peer, unless its copy is known to be one that cannot be promoted: a promotion there copies everything to another disk here.
+    pub(crate) fn peer_that_may_fill(&self) -> Option<&str> {
+        self.turn.config().peer_name().filter(|_| self.peer_copy().may_be_complete())
     }
 
     /// Why this node's copy does not lead beside a complete one, whether a peer is connected or not.

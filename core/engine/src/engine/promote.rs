@@ -202,7 +202,7 @@ impl View<'_> {
 
     /// Whether this node has a copy that it may lead from, whatever its peer does.
     pub(crate) fn may_lead_from_copy(&self, restore: bool) -> Result<(), Refusal> {
-        self.local.members().may_lead(self.turn.config())?;
+        self.may_lead_from_disk()?;
         self.may_lead_from_suspect()?;
         if !self.record.superblock().consistent {
             if !restore {
@@ -217,6 +217,11 @@ impl View<'_> {
             return Err(self.volume_refusal(volume, fault));
         }
         Ok(())
+    }
+
+    /// Whether the disks are those that the record is about.
+    pub(crate) fn may_lead_from_disk(&self) -> Result<(), Refusal> {
+        self.local.members().may_lead(self.turn.config(), self.peer_that_may_fill())
     }
 
     /// Whether the peer is in the way: it is connected and serves, or this node agreed that it becomes primary. A peer from which nothing

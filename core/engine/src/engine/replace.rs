@@ -130,9 +130,14 @@ impl View<'_> {
 
     /// A secondary is on another disk than its record names, and copies everything to it without a replacement.
     fn is_copied_to(&self, what: &str) -> Refusal {
-        let Config { group, peer, autosync, .. } = self.turn.config();
+        let Config { group, peer, node, autosync, .. } = self.turn.config();
         let hint = if self.peer_role() == Some(Role::Secondary) {
-            format!("`helio promote {group}` on {peer}, which then copies everything to this disk")
+            match self.peer_that_may_fill() {
+                Some(peer) => format!(
+                    "`helio promote {group}` on {peer}, which then copies everything to this disk"
+                ),
+                None => format!("put the right disk back on {node} and restart its daemon"),
+            }
         } else if *autosync {
             format!(
                 "nothing; {peer} copies everything to this disk when it is connected as primary"

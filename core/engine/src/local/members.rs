@@ -113,16 +113,17 @@ impl Members {
     pub(crate) fn tell_foreign(&mut self, turn: &mut Turn) {
         let Foreign::Found(text) = &self.foreign else { return };
         self.foreign = Foreign::Known(text.clone());
-        if let Err(refusal) = self.may_lead(turn.config()) {
+        // The peer has said nothing yet.
+        if let Err(refusal) = self.may_lead(turn.config(), turn.config().peer_name()) {
             turn.warn(format!("{}; {}", refusal.text, refusal.hint));
         }
     }
 
-    /// A node must not lead from a disk of which its record tells nothing.
-    pub(crate) fn may_lead(&self, config: &Config) -> Result<(), Refusal> {
+    /// A node must not lead from a disk of which its record tells nothing. `filler`: the peer, if it may copy everything to this disk.
+    pub(crate) fn may_lead(&self, config: &Config, filler: Option<&str>) -> Result<(), Refusal> {
         let Some(fault) = self.fault() else { return Ok(()) };
         let Config { group, node, .. } = config;
-        let or = config.peer_name().map_or_else(String::new, |peer| {
+        let or = filler.map_or_else(String::new, |peer| {
             format!(
                 "`helio promote {group}` on {peer}, which copies to this disk; if {peer} refuses because {node} may have writes of \
                  its own: first `helio resolve {group} --discard {node}` on {node}; or, "

@@ -26,7 +26,6 @@ use crate::resync::Resync;
 use crate::role::{Following, Stage, Standing};
 use crate::turn::Turn;
 use alloc::format;
-use alloc::string::String;
 use helio_stack::{StoreFault, StoreOp};
 use helio_units::{Bytes, Extent, VolumeIndex};
 
@@ -186,12 +185,16 @@ impl Standing {
         peer.session_mut().admit();
         let (group, name) = (&turn.config().group, turn.config().name_of(volume));
         let then = match turn.config().peer_name() {
-            Some(peer) => format!("{peer} is resynced from it when this node is primary"),
-            None => String::from("this node serves it when it is primary"),
+            // What the failed flush lost is not all that it lacks.
+            _ if !record.superblock().consistent => {
+                format!("it is still inconsistent, and `helio status {group}` shows what to do")
+            }
+            Some(peer) => format!(
+                "{peer} is resynced from it when this node is primary: `helio promote {group}`"
+            ),
+            None => format!("this node serves it when it is primary: `helio promote {group}`"),
         };
-        let text = format!(
-            "the copy of volume {name} of {group} is accepted as it is; {then}: `helio promote {group}`"
-        );
+        let text = format!("the copy of volume {name} of {group} is accepted as it is; {then}");
         turn.warn(text.clone());
         turn.done(command, Ok(text));
     }

@@ -262,7 +262,7 @@ impl<'a> View<'a> {
         let right = format!("put the right disk back on {node} and restart its daemon");
         self.local.members().fault().map(|what| Fault {
             what,
-            hint: match config.peer_name() {
+            hint: match self.peer_that_may_fill() {
                 Some(peer) => format!("{right}; or `helio promote {}` on {peer}", config.group),
                 None => right,
             },

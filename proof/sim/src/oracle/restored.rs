@@ -16,7 +16,7 @@ impl Oracle {
     }
 
     /// A node's metadata is lost, and its image is what it was; or it is found again, or an operator discarded the copy.
-    /// Or its before-image file is lost, and what it kept.
+    /// Or its before-image file is lost, and what it kept. Or its own disk is there again.
     pub(super) fn files_moved(&mut self, cluster: &Cluster, happening: &Happening) {
         match happening {
             Happening::MetadataLost { side } => {
@@ -37,6 +37,7 @@ impl Oracle {
             Happening::Discarded { side } => {
                 self.copies[side.index()].lost_at = None;
             }
+            Happening::PutBack { side } => self.copies[side.index()].foreign = false,
             _ => {}
         }
     }

@@ -314,3 +314,19 @@ fn of_two_copies_that_nothing_proves_neither_yields_nor_does_one_that_has_more()
         assert_eq!(both, yields, "{}", refusal.hint);
     }
 }
+
+#[test]
+fn an_accepted_copy_that_is_inconsistent_is_not_said_to_be_ready() {
+    for consistent in [true, false] {
+        let mut desk = suspect();
+        desk.engine.record.superblock_mut().consistent = consistent;
+        desk.command(Command::Accept { volume: V });
+        desk.store_all();
+        desk.save(true);
+        let Some(Ok(text)) = desk.results.last() else { panic!("{:?}", desk.results) };
+        assert_eq!(text.contains("`helio promote db`"), consistent, "{text}");
+        desk.command(Command::Promote { force: true });
+        desk.save_all();
+        assert_eq!(desk.engine.view().is_primary(), consistent);
+    }
+}

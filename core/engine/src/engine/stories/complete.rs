@@ -3,6 +3,7 @@
 
 use super::switch::diverged;
 use super::*;
+use crate::local::members::Members;
 use alloc::format;
 
 /// What paris finds lyon to be: a name, lyon's hello, and whether its copy is known to be complete.
@@ -222,5 +223,28 @@ fn a_suspect_copy_that_is_inconsistent_is_not_accepted_for_a_complete_one() {
             consistent || peer_consistent,
             "{hint}"
         );
+    }
+}
+
+#[test]
+fn a_disk_that_was_taken_out_is_put_back_where_the_peer_has_no_complete_copy_to_fill_another_one() {
+    for complete in [true, false] {
+        let mut record = Superblock::new("db", "paris", [SIZE.0].into());
+        (record.lineage, record.members[0]) = (generation(1), 6);
+        let mut desk = Desk::new(config());
+        desk.engine = Engine::new(config(), durable(record), 1, 1, Moment::ZERO);
+        let found = MemberFound { identity: 7, block: 512, shown: "disk seven".into() };
+        *desk.engine.local.members_mut() = Members::look(desk.engine.record.superblock(), &[found]);
+        desk.meet(Hello { consistent: complete, ..followed() });
+        let view = desk.engine.view();
+        let shown = view.fault().expect("it is on another disk").hint;
+        let refused = view.may_promote(true, false).expect_err("the same").hint;
+        let replaced = view.may_replace(VolumeIndex(0)).expect_err("the same").hint;
+        for hint in [&shown, &refused, &replaced] {
+            assert_eq!(hint.contains("`helio promote db` on lyon"), complete, "{hint}");
+            assert!(complete || hint.starts_with("put the right disk back"), "{hint}");
+        }
+        let both = view.no_complete_copy();
+        assert!(both.contains("To complete one: put the right disk back on paris"), "{both}");
     }
 }
