@@ -6,7 +6,9 @@ mod set;
 
 use crate::verify;
 pub(crate) use glance::{Colour, check_code, title, topology, words};
-use helio_api::{BufferStatus, GroupStatus, Service, Status, TimesStatus, VolumeStatus, WrongKey};
+use helio_api::{
+    AttemptsStatus, BufferStatus, GroupStatus, Service, Status, TimesStatus, VolumeStatus, WrongKey,
+};
 use helio_units::{Bytes, MemberState, WallTime};
 use std::fmt::Write;
 use std::time::Duration;
@@ -207,6 +209,12 @@ fn peer(out: &mut String, g: &GroupStatus, now: WallTime) {
         p.name, p.address, p.connection, p.reason
     );
     line(out, "peer", &text);
+    if let Some(attempts) = &p.attempts {
+        let AttemptsStatus { count, since_ms, reason, next_seconds, .. } = attempts;
+        let next = next_seconds.map(|next| format!(", the next in {}", seconds(next)));
+        let next = next.unwrap_or_default();
+        line(out, "attempts", &format!("{count} since {since_ms}{next}; the last: {reason}"));
+    }
     if let Some(key) = &p.key {
         line(out, "key", key);
     }

@@ -8,7 +8,7 @@ use crate::typed::{runnable, runnable_on};
 use helio_api::{
     Connection, DrillResult, DrillStatus, FailedGroup, GroupStatus, PeerStatus, Status,
 };
-use helio_units::{Bytes, Role, State, Verdict, WallTime};
+use helio_units::{Bytes, Items, Role, State, Verdict, WallTime};
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -136,16 +136,17 @@ pub(crate) fn failed(failed: &FailedGroup, now: WallTime, colour: Colour) -> Str
     out
 }
 
-/// Why there is no connection, how often it was tried, and when it is tried next.
+/// Why there is no connection; if that repeats, how often, and when the next attempt begins.
 fn link(peer: &PeerStatus) -> String {
-    let Some(attempts) = &peer.attempts else { return peer.reason.clone() };
-    let since = attempts.since_ms.time();
-    let next =
-        attempts.next_seconds.map(|next| format!(", the next in {:.1} s", next.as_secs_f64()));
-    let other = Some(&attempts.reason).filter(|other| !peer.reason.contains(other.as_str()));
-    let other = other.map_or_else(String::new, |other| format!("; the last: {other}"));
-    let (count, next) = (attempts.count, next.unwrap_or_default());
-    format!("{}; {count} attempts since {since}{next}{other}", peer.reason)
+    let repeated = peer.attempts.as_ref().filter(|attempts| attempts.count > Items(1));
+    let Some(attempts) = repeated else { return peer.reason.clone() };
+    let (count, since) = (attempts.count, attempts.since_ms.time());
+    let next = attempts.next_seconds.filter(|next| *next >= Duration::from_millis(100));
+    let next = next.map(|next| format!(", the next in {:.1} s", next.as_secs_f64()));
+    let last = Some(&attempts.reason).filter(|last| !peer.reason.contains(last.as_str()));
+    let last = last.map(|last| format!("; the last: {last}"));
+    let (next, last) = (next.unwrap_or_default(), last.unwrap_or_default());
+    format!("{}; {count} attempts since {since}{next}{last}", peer.reason)
 }
 
 /// How the last drill ended and, if it failed, when one succeeded.
@@ -323,6 +324,7 @@ fn condition(g: &GroupStatus) -> String {
         (Verdict::AtRisk, _) if g.seeding.is_some() => "seeding".to_owned(),
         (Verdict::AtRisk, _) if g.role == Role::Secondary && !connected => "not updated".to_owned(),
         (Verdict::AtRisk, _) if !connected => format!("{}, unreplicated", g.mode.requested),
+        (Verdict::AtRisk, _) if is_unsteady(g) => "unsteady link".to_owned(),
         (Verdict::AtRisk, State::Syncing) => match &g.sync {
             Some(sync) => format!("resync {} %", progress::share(sync, 100)),
             None => "resync".to_owned(),
@@ -333,6 +335,12 @@ fn condition(g: &GroupStatus) -> String {
         (Verdict::AtRisk, State::Replicating | State::Periodic) => "copies differ".to_owned(),
         (Verdict::AtRisk, State::Logging | State::Queuing) => "unreplicated".to_owned(),
     }
+}
+
+/// Whether connections begin and none lasts.
+fn is_unsteady(g: &GroupStatus) -> bool {
+    let attempts = g.peer.as_ref().and_then(|peer| peer.attempts.as_ref());
+    attempts.is_some_and(|attempts| attempts.unsteady.is_some())
 }
 
 /// Whether both are of the same day (UTC, as times are shown). If not, a time is shown with its date.
@@ -384,6 +392,7 @@ fn short(name: &str, most: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use helio_api::AttemptsStatus;
 
     fn sample() -> Status {
         serde_json::from_str(include_str!("../render_sample.json")).expect("the sample is a status")
@@ -405,6 +414,31 @@ mod tests {
         peer(g).connection = Connection::Connected;
         g.state = State::Replicating;
         (g.lag.bytes, g.next) = (Bytes::ZERO, "nothing".into());
+    }
+
+    #[test]
+    fn attempts_that_failed_are_counted_and_a_link_on_which_none_lasts_is_unsteady() {
+        let tried = AttemptsStatus {
+            count: Items(14),
+            since_ms: WallTime(36_131_000),
+            reason: "Connection refused".into(),
+            unsteady: None,
+            next_seconds: Some(Duration::from_millis(1600)),
+        };
+        let away = shown(|g| {
+            peer(g).connection = Connection::Connecting;
+            peer(g).reason = "cut".into();
+            peer(g).attempts = Some(tried.clone());
+        });
+        let row = "     link         cut; 14 attempts since 10:02:11Z, the next in 1.6 s; the last:\n                  Connection refused\n";
+        assert!(away.contains(row), "{away}");
+        let unsteady = shown(|g| {
+            in_sync(g);
+            g.verdict.word = Verdict::AtRisk;
+            peer(g).attempts =
+                Some(AttemptsStatus { unsteady: Some("ends".into()), ..tried.clone() });
+        });
+        assert!(unsteady.contains("   unsteady link   "), "{unsteady}");
     }
 
     #[test]

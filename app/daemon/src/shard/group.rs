@@ -31,7 +31,7 @@ use helio_api::DrillStatus;
 use helio_driver::{Driver, Op, Outcome, Pool, Shared, Socket};
 use helio_engine::{
     Answer, Command, CommandId, CopyIo, Done, Durable, Effect, Engine, Event, Fault, Keep, Leg,
-    PoolOutcome, QUEUE_BYTES_MOST, QueueConfig, Refusal, Request, SetOp, Stack,
+    Note, PoolOutcome, QUEUE_BYTES_MOST, QueueConfig, Refusal, Request, SetOp, Stack,
 };
 use helio_format::message::Message;
 use helio_format::trace::Volume;
@@ -514,11 +514,7 @@ impl Group {
                 self.replaced((id, result.is_ok()), clock.now(), driver);
                 self.command_done(id, result);
             }
-            Effect::Note(note) => {
-                let view = self.engine.view();
-                let state = Some(view.state()).filter(|_| !view.is_unsteady());
-                self.log.note(&note, state, clock.now());
-            }
+            Effect::Note(note) => self.note(&note, clock.now()),
             Effect::AskHook(question) => _ = self.outbox.asks.send_replace(question),
             Effect::Stopped => self.has_stopped(clock.now(), driver, wanted),
         }
@@ -532,6 +528,12 @@ impl Group {
         // The engine ended the connection, if there was one; an attempt to connect may be under way.
         let parted = self.link.part(false, false, now);
         wanted.extend(parted.map(|(socket, words)| Wanted::Part { socket, words }));
+    }
+
+    fn note(&mut self, note: &Note, now: Moment) {
+        let view = self.engine.view();
+        let state = Some(view.state()).filter(|_| !view.is_unsteady());
+        self.log.note(note, state, now);
     }
 
     fn send(&mut self, message: &Message) {

@@ -451,50 +451,6 @@ fn a_flush_that_an_update_overtakes_is_answered() {
 }
 
 #[test]
-fn a_marker_the_peer_received_is_not_ahead_of_it_any_more() {
-    let mut desk = Desk::replicating(Mode::Async);
-    for id in 1..4 {
-        desk.write(id);
-    }
-    desk.store_all();
-    desk.lose_link();
-    // The peer restarted: what it had not made durable comes again, and a marker behind it.
-    let lineage = desk.lineage();
-    let head = Sequence(3);
-    desk.meet(Hello { incarnation: PEER + 1, clean: false, head, ..hello(lineage, true) });
-    assert_eq!((desk.last_start().from, desk.last_start().consistent), (Sequence(4), false));
-    desk.hear(ack(6, 5));
-    desk.lose_link();
-    // It received the marker, item 7, and we never heard so.
-    let received = Sequence(7);
-    let again = Hello { incarnation: PEER + 1, head: received, received, ..hello(lineage, true) };
-    desk.meet(Hello { durable: Sequence(5), ..again });
-    assert_eq!((desk.last_start().from, desk.last_start().consistent), (Sequence(8), true));
-}
-
-#[test]
-fn a_marker_that_was_never_sent_stays_a_marker() {
-    let mut desk = Desk::replicating(Mode::Async);
-    desk.write(1);
-    desk.store_all();
-    let lineage = desk.lineage();
-    desk.lose_link();
-    desk.tell(Event::Connected);
-    let (clean, head) = (false, Sequence(3));
-    let restarted = |n| Hello { incarnation: PEER + n, clean, head, ..hello(lineage, true) };
-    // The stream breaks before anything of it is sent.
-    let broken = Event::Disconnected { why: String::from("cut") };
-    desk.tell_together([Event::Message(Message::Hello(restarted(1))), broken]);
-    desk.meet(restarted(2));
-    assert!(!desk.last_start().consistent);
-    let items = desk.said.iter().rev().filter_map(|m| match m {
-        Message::Item(item) => Some(item.kind),
-        _ => None,
-    });
-    assert_eq!(items.into_iter().next(), Some(ItemKind::Consistent));
-}
-
-#[test]
 fn a_primary_leaves_although_writers_wait_for_a_peer_that_is_away() {
     let (memory, disconnected) = (Some(Bytes(4096)), WhenFull::Block);
     let queue = QueueConfig { memory, disconnected, ..QueueConfig::default() };

@@ -293,5 +293,9 @@ fn a_peer_that_breaks_the_protocol_is_sent_away_and_the_real_one_is_welcome() {
     pair.start("lyon");
     replicating(&pair, "paris");
     assert_eq!(members(&pair), before);
-    assert_says(&pair.helio("paris", &["status"]).expect_success(), &["OK  "]);
+    // Connections ended again and again: the group is at risk until one lasts.
+    eventually(PATIENCE, "a connection that lasts", || {
+        let told = pair.helio("paris", &["status"]).expect_success();
+        told.contains("OK  ").then_some(())
+    });
 }

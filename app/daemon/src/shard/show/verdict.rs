@@ -25,14 +25,8 @@ fn why(status: &Status, group: &Group, clock: &Clock) -> String {
     }
     let (node, peer, link) = (&group.config.node, &group.peer, &status.link);
     let cut = link.state == LinkState::Connecting;
-    let stranger = group.link.wrong_key(clock.now());
-    if let (Verdict::Unknown | Verdict::AtRisk, Some(call)) = (status.verdict, stranger) {
-        return format!("{} connects with a key that is not {peer}'s: {}", call.from, call.key);
-    }
-    if let (Verdict::Unknown | Verdict::AtRisk, Some(name)) =
-        (status.verdict, unresolved(status, group))
-    {
-        return name.why.clone();
+    if let Some(why) = unreachable(status, group, clock) {
+        return why;
     }
     let told_first = matches!(status.verdict, Verdict::DiskFailed | Verdict::SplitBrain);
     let unsteady = unsteady(status, peer, clock);
@@ -94,6 +88,18 @@ fn why(status: &Status, group: &Group, clock: &Clock) -> String {
         }
         Verdict::AtRisk => reason(status),
     }
+}
+
+/// Why no connection begins, if that is known and counts.
+fn unreachable(status: &Status, group: &Group, clock: &Clock) -> Option<String> {
+    if !matches!(status.verdict, Verdict::Unknown | Verdict::AtRisk) {
+        return None;
+    }
+    let stranger = group.link.wrong_key(clock.now()).map(|call| {
+        let (peer, from, key) = (&group.peer, call.from, call.key);
+        format!("{from} connects with a key that is not {peer}'s: {key}")
+    });
+    stranger.or_else(|| unresolved(status, group).map(|name| name.why.clone()))
 }
 
 /// What is wrong with the link, where connections begin and none lasts.
