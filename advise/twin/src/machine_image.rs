@@ -40,7 +40,7 @@ pub enum Restore {
     /// The metadata file alone. What the before-image file keeps belongs to the bytes on the disk, and stays with them:
     /// a record that says consistent ends it, and one that does not finds the image it can give back.
     Metadata,
-    /// The disks, as they were before others took their place ([`Cluster::swap_disk`]).
+    /// The disks, as they were before others took their place (`Cluster::swap_disk`).
     Disks,
 }
 
