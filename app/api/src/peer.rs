@@ -84,7 +84,7 @@ pub struct PeerStatus {
     /// after a minute.
     #[serde(default)]
     pub wrong_key: Option<WrongKey>,
-    /// Attempts to connect that failed since its last handshake, and connections that ended since one lasted; absent if there were none.
+    /// Attempts to connect that failed since the last handshake with it, and connections that ended since one lasted; absent if there were none.
     #[serde(default)]
     pub attempts: Option<AttemptsStatus>,
     /// Round trip of the last heartbeat, including its wait behind data; absent before the first one.
@@ -114,8 +114,8 @@ pub struct AttemptsStatus {
     pub since_ms: WallTime,
     /// Why the last one failed or ended.
     pub reason: String,
-    /// What connections have in common that begin and do not last: `silent`, the peer is silent behind its first message, as on a
-    /// network that does not carry large packets; or `ends`. Absent if that was not shown by three of them.
+    /// If three connections ended before one lasted, what the last ones had in common: `silent`, no data arrived after the handshake, as on a
+    /// network that discards large packets; or `ends`, anything else. Otherwise absent.
     #[serde(default)]
     pub unsteady: Option<String>,
     /// Time until the next attempt; absent if one is under way, or if the peer is to connect.

@@ -12,7 +12,9 @@ pub(crate) struct Dials {
     failed: u64,
     /// When the first of them failed.
     since: Moment,
-    /// Why the last one failed, or the connection ended.
+    /// When the last one failed.
+    at: Moment,
+    /// Why it did, or the connection ended.
     error: String,
     /// The peer said hello on the connection that stands.
     met: bool,
@@ -24,7 +26,7 @@ impl Dials {
         if self.failed == 0 {
             self.since = now;
         }
-        self.failed += 1;
+        (self.failed, self.at) = (self.failed + 1, now);
         self.is_news(error)
     }
 
@@ -53,9 +55,9 @@ impl Dials {
         self.backoff.pause(refused)
     }
 
-    /// How many attempts failed since the peer said hello, since when, and why the last one did; none if none did.
-    pub(crate) fn failures(&self) -> Option<(u64, Moment, &str)> {
-        (self.failed > 0).then_some((self.failed, self.since, self.error.as_str()))
+    /// How many attempts failed since the peer said hello, when the first one did, and when and why the last one; none if none did.
+    pub(crate) fn failures(&self) -> Option<(u64, Moment, (Moment, &str))> {
+        (self.failed > 0).then_some((self.failed, self.since, (self.at, self.error.as_str())))
     }
 }
 
@@ -87,7 +89,7 @@ mod tests {
         let mut dials = Dials::default();
         let at = Moment(5);
         assert!(dials.failed("refused", at) && !dials.failed("refused", Moment(9)));
-        assert_eq!(dials.failures(), Some((2, at, "refused")));
+        assert_eq!(dials.failures(), Some((2, at, (Moment(9), "refused"))));
         dials.met(true);
         assert_eq!(dials.failures(), None);
         assert!(!dials.is_news("refused"));

@@ -39,7 +39,7 @@ impl GroupLog {
     /// Logs what the engine reports in this state. Lines that repeat are left out until the state is another one. A state that changes
     /// because no connection lasts is none: what repeats with each connection is left out, too.
     pub(crate) fn note(&mut self, note: &Note, state: Option<State>, now: Moment) {
-        if state.is_some() && std::mem::replace(&mut self.state, state) != state {
+        if std::mem::replace(&mut self.state, state) != state && state.is_some() {
             self.repeats.clear();
         }
         let Some(Admitted { left_out }) = self.repeats.admit(&note.text, now) else { return };

@@ -295,14 +295,15 @@ fn peer(status: &Status, group: &Group, clock: &Clock) -> Option<PeerStatus> {
 /// Attempts to connect that failed, and connections that ended, since one lasted.
 fn attempts(status: &Status, group: &Group, clock: &Clock) -> Option<AttemptsStatus> {
     let (ended, dials) = (&status.link.attempts, group.link.dials().failures());
-    let (failed, since, why) = dials.unwrap_or((0, Moment::NEVER, ended.why()));
+    let (failed, since, failure) = dials.unwrap_or((0, Moment::NEVER, ended.last()));
+    let (_, why) = failure.max(ended.last());
     let count = ended.count() + failed;
     let first = if ended.count() > 0 { since.min(ended.since()) } else { since };
     (count > 0).then(|| AttemptsStatus {
         count: Items(count),
         since_ms: clock.wall(first),
         reason: why.to_owned(),
-        unsteady: status.link.unsteady.map(|unsteady| unsteady.word().to_owned()),
+        unsteady: verdict::unsteady(status, clock).map(|unsteady| unsteady.word().to_owned()),
         next_seconds: group.link.next_dial().map(|at| at - clock.now()),
     })
 }

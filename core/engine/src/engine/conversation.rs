@@ -11,6 +11,7 @@
 //! it is flushing, or that its store waits, for the flush limit instead, as long as it is heard. A long item on its way adds the time it
 //! may take. With nothing outstanding, or with such a store, hearing nothing for T is loss (rule 8).
 
+use crate::config::Config;
 use crate::effect::Effect;
 use crate::engine::Engine;
 use crate::follow::follower::Follower;
@@ -18,7 +19,7 @@ use crate::lead::Primary;
 use crate::peer::hang_up::HangUp;
 use crate::peer::keeping::NO_SPACE;
 use crate::peer::pause::{End, Proof};
-use crate::peer::session::{broken_by, out_of_turn};
+use crate::peer::session::{broken_by, lasts, out_of_turn};
 use crate::record::save::Goal;
 use crate::role::Following;
 use crate::show::view::View;
@@ -52,10 +53,11 @@ impl Engine {
         let proof = Proof::of(self.peer.session(), &self.record.superblock().lineage, end);
         let (timeout, now) = (self.turn.config().peer_timeout, self.turn.now());
         self.peer.session_mut().disconnected((end, why), timeout, now);
-        if self.peer.session().is_unsteady() {
-            let peer = &self.turn.config().peer;
+        if self.peer.session().unsteady().is_some() {
+            let Config { peer, group, .. } = self.turn.config();
             let text = format!(
-                "connections to {peer} begin and end; until one lasts, lines about that are left out"
+                "several connections to {peer} ended before one lasted: `helio status {group}` shows what to check; lines that repeat are \
+                 left out until a connection lasts"
             );
             self.turn.warn(text);
         }
@@ -262,7 +264,9 @@ impl Engine {
             }
         }
         if self.view().outstanding().is_none() {
-            self.peer.session_mut().progressed(now);
+            if self.peer.session_mut().progressed(now) {
+                self.turn.info(lasts(&self.turn.config().peer));
+            }
         }
     }
 

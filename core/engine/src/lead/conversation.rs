@@ -5,6 +5,7 @@ use crate::lead::Primary;
 use crate::local::Local;
 use crate::peer::link::Session;
 use crate::peer::permit::Permit;
+use crate::peer::session::lasts;
 use crate::record::Record;
 use crate::record::save::Goal;
 use crate::stream::line::Entry;
@@ -59,7 +60,9 @@ impl Primary {
             record.want(Goal::Remember);
         }
         if moved {
-            session.progressed(turn.now());
+            if session.progressed(turn.now()) {
+                turn.info(lasts(&turn.config().peer));
+            }
         }
         Ok(())
     }

@@ -22,7 +22,7 @@ const UNSTEADY: u64 = 3;
 /// What connections that ended had in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsteady {
-    /// The peer was silent behind its hello: what is small arrives, and data does not.
+    /// Behind the peer's hello nothing went on: what is small arrives, and data does not.
     Silent,
     /// Anything else.
     Ends,
@@ -45,11 +45,11 @@ pub struct Attempts {
     ended: u64,
     /// When the first of them ended.
     since: Moment,
-    /// Why the last one did.
-    why: String,
-    /// Those on which the peer said hello.
+    /// When the last one did, and why.
+    last: (Moment, String),
+    /// Those on which the peer said hello, and was not refused.
     met: u64,
-    /// The last ones in a row that were silent behind the hello.
+    /// The last ones of those in a row on which nothing went on behind the hello.
     silent: u64,
 }
 
@@ -59,28 +59,20 @@ impl Attempts {
         now + peer_timeout.saturating_mul(2).max(LASTS_AFTER)
     }
 
-    /// A connection ended. `met`: how long ago the peer said hello on it, if it did.
-    pub(super) fn ended(
-        &mut self,
-        met: Option<Duration>,
-        (end, why): (End, &str),
-        peer_timeout: Duration,
-        now: Moment,
-    ) {
-        // The peer gives up what is silent as this node does, at about the same time, and then this end sees it broken.
-        let silent = match (met, end) {
-            (_, End::RoleChange) => return,
-            (Some(_), End::Silent) => true,
-            (Some(stood), End::Broken) => stood >= peer_timeout * 3 / 4,
-            (Some(_), End::Goodbye) | (None, _) => false,
-        };
+    /// A connection ended. `met`: if the peer said hello on it, whether nothing went on behind that.
+    pub(super) fn ended(&mut self, met: Option<bool>, (end, why): (End, &str), now: Moment) {
+        if end == End::RoleChange {
+            return;
+        }
         if self.ended == 0 {
             self.since = now;
         }
         self.ended += 1;
-        self.why = String::from(why);
-        self.met += u64::from(met.is_some());
-        self.silent = if silent { self.silent + 1 } else { 0 };
+        self.last = (now, String::from(why));
+        if let Some(silent) = met {
+            self.met += 1;
+            self.silent = if silent { self.silent + 1 } else { 0 };
+        }
     }
 
     /// How many connections ended, if any did.
@@ -95,10 +87,10 @@ impl Attempts {
         self.since
     }
 
-    /// Why the last one ended.
+    /// When the last one ended, and why.
     #[must_use]
-    pub fn why(&self) -> &str {
-        &self.why
+    pub fn last(&self) -> (Moment, &str) {
+        (self.last.0, &self.last.1)
     }
 
     /// What is wrong with the link, if that was shown.
@@ -119,39 +111,37 @@ mod tests {
     const TIMEOUT: Duration = Duration::from_secs(4);
     const AT: Moment = Moment(9_000_000_000);
 
-    fn after(ends: &[(Option<u64>, End)]) -> Attempts {
+    fn after(ends: &[(Option<bool>, End)]) -> Attempts {
         let mut attempts = Attempts::default();
-        for (met, end) in ends {
-            attempts.ended(met.map(Duration::from_secs), (*end, "cut"), TIMEOUT, AT);
-        }
+        ends.iter().for_each(|(met, end)| attempts.ended(*met, (*end, "cut"), AT));
         attempts
     }
 
     #[test]
-    fn what_ends_thrice_behind_the_hello_is_unsteady_and_silent_if_it_stood_for_the_time_of_a_silence()
-     {
+    fn three_that_end_behind_the_hello_are_unsteady_and_silent_if_nothing_went_on() {
         let rows = [
-            ([(Some(4), End::Silent); 3], 3, Some(Unsteady::Silent)),
-            ([(Some(3), End::Broken); 3], 3, Some(Unsteady::Silent)),
-            ([(Some(2), End::Broken); 3], 3, Some(Unsteady::Ends)),
-            ([(Some(4), End::Goodbye); 3], 3, Some(Unsteady::Ends)),
+            ([(Some(true), End::Silent); 3], 3, Some(Unsteady::Silent)),
+            ([(Some(false), End::Silent); 3], 3, Some(Unsteady::Ends)),
+            ([(Some(false), End::Goodbye); 3], 3, Some(Unsteady::Ends)),
             ([(None, End::Silent); 3], 3, None),
-            ([(Some(0), End::RoleChange); 3], 0, None),
+            ([(Some(false), End::RoleChange); 3], 0, None),
         ];
         for (ends, count, unsteady) in rows {
             let attempts = after(&ends);
             assert_eq!((attempts.count(), attempts.unsteady()), (count, unsteady), "{ends:?}");
         }
-        assert_eq!(after(&[(Some(4), End::Silent); 2]).unsteady(), None, "a restart ends two");
+        assert_eq!(after(&[(Some(true), End::Silent); 2]).unsteady(), None, "a restart ends two");
     }
 
     #[test]
     fn the_first_end_is_kept_and_a_silence_that_something_interrupts_is_none() {
-        let ends = [(Some(4), End::Silent), (Some(0), End::Goodbye), (Some(4), End::Silent)];
-        let mut attempts = after(&ends);
+        let (silent, broken) = ((Some(true), End::Silent), (None, End::Broken));
+        let mut attempts = after(&[silent, silent, broken, silent]);
+        assert_eq!(attempts.unsteady(), Some(Unsteady::Silent));
+        attempts.ended(Some(false), (End::Broken, "reset"), AT + TIMEOUT);
         assert_eq!(attempts.unsteady(), Some(Unsteady::Ends));
-        attempts.ended(None, (End::Broken, "reset"), TIMEOUT, AT + TIMEOUT);
-        assert_eq!((attempts.count(), attempts.since(), attempts.why()), (4, AT, "reset"));
+        assert_eq!((attempts.count(), attempts.since()), (5, AT));
+        assert_eq!(attempts.last(), (AT + TIMEOUT, "reset"));
     }
 
     #[test]

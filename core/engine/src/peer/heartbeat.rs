@@ -170,6 +170,17 @@ impl Heartbeat {
         if outstanding.is_some() { self.progress_at } else { self.heard_since() }
     }
 
+    /// Whether nothing went on since soon after the hello, for about as long as a peer is waited for. One whose store is busy is not stuck.
+    pub(crate) fn is_stuck_since(
+        &self,
+        hello: Moment,
+        peer_timeout: Duration,
+        now: Moment,
+    ) -> bool {
+        let soon = hello + peer_timeout / 4;
+        self.progress_at <= soon && now >= hello + peer_timeout * 3 / 4 && !self.is_busy()
+    }
+
     /// When the peer's last message came. A connection is given its time, whatever was silent before it.
     fn heard_since(&self) -> Moment {
         self.last_heard.map_or(self.began, |heard| heard.max(self.began))

@@ -3,7 +3,7 @@
 
 use crate::config::Config;
 use crate::event::CommandId;
-use crate::peer::attempts::Attempts;
+use crate::peer::attempts::{Attempts, Unsteady};
 use crate::peer::heartbeat::Heartbeat;
 use crate::peer::pause::End;
 use crate::refusal::Refusal;
@@ -157,11 +157,14 @@ impl Session {
         peer_timeout: Duration,
         now: Moment,
     ) {
-        let met = self.meeting().map(|_| now - self.since);
+        let met =
+            self.meeting().map(|_| self.heartbeat.is_stuck_since(self.since, peer_timeout, now));
         if met.is_some() {
             self.apart = now;
         }
-        self.attempts.ended(met, (end, &why), peer_timeout, now);
+        // A peer that is refused says what is wrong.
+        let met = met.filter(|_| self.refused.is_none());
+        self.attempts.ended(met, (end, &why), now);
         if self.has_agreed() {
             self.told.agreed = Some(now);
         }
@@ -445,12 +448,14 @@ impl Session {
         self.heartbeat.round_trips()
     }
 
+    /// Something goes on. Returns whether a connection lasts where none did.
     #[inline]
-    pub(crate) fn progressed(&mut self, now: Moment) {
+    pub(crate) fn progressed(&mut self, now: Moment) -> bool {
         self.heartbeat.progressed(now);
-        if self.attempts.count() > 0 && self.meeting().is_some() && now >= self.lasts_at {
-            self.attempts = Attempts::default();
+        if self.attempts.count() == 0 || self.meeting().is_none() || now < self.lasts_at {
+            return false;
         }
+        core::mem::take(&mut self.attempts).unsteady().is_some()
     }
 
     /// Connections that ended since one lasted.
@@ -458,9 +463,9 @@ impl Session {
         &self.attempts
     }
 
-    /// Connections begin, and none lasts. A peer that is refused says what is wrong.
-    pub(crate) const fn is_unsteady(&self) -> bool {
-        self.refused.is_none() && self.attempts.unsteady().is_some()
+    /// What is wrong, where connections begin and none lasts. A peer that is refused says what is wrong.
+    pub(crate) const fn unsteady(&self) -> Option<Unsteady> {
+        if self.refused.is_some() { None } else { self.attempts.unsteady() }
     }
 
     /// A ping is due no later than `at`.

@@ -23,6 +23,11 @@ pub(crate) fn out_of_turn(message: &Message) -> String {
     format!("an unexpected message of kind {}", message.code())
 }
 
+/// What is logged once a connection lasts where several did not.
+pub(crate) fn lasts(peer: &str) -> String {
+    format!("the connection to {peer} lasts")
+}
+
 /// The peer sent what it may not send. Returns how the conversation is to end.
 pub(crate) fn broken_by(offence: &str, turn: &mut Turn) -> HangUp {
     let why = format!("{} broke the protocol: {offence}", turn.config().peer);

@@ -628,7 +628,7 @@ impl View<'_> {
             peer_role: session.role(),
             peer_state: session.told().and_then(|(ping, _)| ping.state),
             attempts: session.attempts().clone(),
-            unsteady: session.attempts().unsteady().filter(|_| session.is_unsteady()),
+            unsteady: session.unsteady(),
         }
     }
 
@@ -648,7 +648,7 @@ impl View<'_> {
     /// Whether connections to the peer begin, and none lasts.
     #[must_use]
     pub const fn is_unsteady(&self) -> bool {
-        self.peer.session().is_unsteady()
+        self.peer.session().unsteady().is_some()
     }
 
     /// When the peer's last message came.

@@ -71,7 +71,7 @@ impl View<'_> {
                 Some(_) => {
                     matches!(state, State::Replicating | State::Periodic)
                         && self.unrepaired() == 0
-                        && !self.peer.session().is_unsteady()
+                        && self.peer.session().unsteady().is_none()
                 }
                 None => !self.turn.config().indices().any(|volume| self.lacks_members(volume)),
             },

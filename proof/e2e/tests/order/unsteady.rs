@@ -26,17 +26,15 @@ fn says_so(status: &Value) {
     assert_eq!(status["verdict"]["word"], "at-risk", "{status}");
     let (why, next) = (&status["verdict"]["why"], &status["next"]);
     let has = |text: &Value, words: &str| text.as_str().is_some_and(|text| text.contains(words));
-    assert!(
-        has(why, " connections to ") && has(why, " ended without data: small packets"),
-        "{status}"
-    );
-    assert!(has(next, "check the MTU") && !has(next, "--force"), "{status}");
+    assert!(has(why, " connections to ") && has(why, " ended since "), "{status}");
+    assert!(has(next, "check the ") && has(next, "the network between"), "{status}");
+    assert!(!has(next, "--force"), "{status}");
 }
 
 /// A level pair behind a relay, with some writes.
 fn level(dice: &Dice) -> (Pair, Relay, Arc<Book>) {
     let plan = Plan::new("db").mode(Mode::Async).volume("data", Bytes::mib(16));
-    let plan = plan.group_line("peer-timeout = \"1s\"");
+    let plan = plan.group_line("peer-timeout = \"3s\"");
     let (plan, relay) = relayed(plan, Duration::from_millis(2), 1000, dice.seed());
     let pair = plan.start();
     begin(&pair, "paris");
@@ -138,9 +136,7 @@ fn a_link_that_breaks_again_and_again_is_at_risk_until_a_connection_lasts() {
         broken(&pair, 1);
         for node in NODES {
             let status = group(&pair, node);
-            assert_eq!(status["verdict"]["word"], "at-risk", "{status}");
-            let why = status["verdict"]["why"].as_str().unwrap_or_default();
-            assert!(why.contains(" ended soon, the last: "), "{status}");
+            says_so(&status);
         }
     }
     window.close(&mut pair, &relay);

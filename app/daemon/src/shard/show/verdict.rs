@@ -7,7 +7,7 @@ use crate::shard::route::CONNECTS_WITHIN;
 use crate::shard::show::advice::{self, Contact, Facts, Words};
 use crate::shard::show::{one_node, reason, seeding, unresolved, verify};
 use helio_api::VerdictStatus;
-use helio_engine::{Fault, LinkState, Status, Unsteady};
+use helio_engine::{Fault, LinkState, LinkStatus, Status, Unsteady};
 use helio_units::{Bytes, Generation, Mode, Role, State, Verdict};
 
 /// The verdict with its reason.
@@ -29,7 +29,7 @@ fn why(status: &Status, group: &Group, clock: &Clock) -> String {
         return why;
     }
     let told_first = matches!(status.verdict, Verdict::DiskFailed | Verdict::SplitBrain);
-    let unsteady = unsteady(status, peer, clock);
+    let unsteady = none_lasts(status, peer, clock);
     if let Some(waits) = clients_wait(status).filter(|_| !told_first) {
         let cause = match unsteady {
             Some(unsteady) => format!("; {unsteady}"),
@@ -102,36 +102,34 @@ fn unreachable(status: &Status, group: &Group, clock: &Clock) -> Option<String> 
     stranger.or_else(|| unresolved(status, group).map(|name| name.why.clone()))
 }
 
-/// What is wrong with the link, where connections begin and none lasts.
-fn unsteady(status: &Status, peer: &str, clock: &Clock) -> Option<String> {
+/// What is wrong with the link, where connections begin and none lasts. That counts while they begin.
+pub(super) fn unsteady(status: &Status, clock: &Clock) -> Option<Unsteady> {
+    status.link.unsteady.filter(|_| contact(&status.link, clock) != Contact::Missing)
+}
+
+/// The same for people.
+fn none_lasts(status: &Status, peer: &str, clock: &Clock) -> Option<String> {
     let attempts = &status.link.attempts;
-    let (count, since) = (attempts.count(), clock.wall(attempts.since()).time());
-    Some(match status.link.unsteady? {
-        Unsteady::Silent => {
-            format!(
-                "{count} connections to {peer} since {since} ended without data: small packets pass, larger ones do not"
-            )
-        }
-        Unsteady::Ends => {
-            format!(
-                "{count} connections to {peer} since {since} ended soon, the last: {}",
-                attempts.why()
-            )
-        }
+    let (count, since) = (attempts.count(), clock.wall(attempts.since()));
+    let ended = format!("{count} connections to {peer} ended since {since}");
+    Some(match unsteady(status, clock)? {
+        Unsteady::Silent => format!("{ended}, the last ones without data: only small packets pass"),
+        Unsteady::Ends => format!("{ended}, and none lasted; the last: {}", attempts.last().1),
     })
 }
 
 /// What an operator looks at then.
-fn steady(unsteady: Unsteady, group: &Group) -> String {
+fn check_link(unsteady: Unsteady, group: &Group) -> String {
     let (node, peer) = (&group.config.node, &group.peer);
-    let host = group.link.route().peer().map_or_else(String::new, |address| address.host());
-    match unsteady {
-        Unsteady::Silent => format!(
-            "check the MTU of the network between {node} and {peer}: `ping -M do -s 1472 {host}` sends packets of 1500 bytes"
-        ),
-        Unsteady::Ends => {
-            format!("check the log on {peer}, and the network between {node} and {peer}")
+    let network = format!("the network between {node} and {peer}");
+    match (unsteady, group.link.route().peer()) {
+        (Unsteady::Silent, Some(address)) => {
+            let host = address.host();
+            // Of an IP packet of 1500 bytes, the headers take 28 bytes, or 48 with IPv6.
+            let most = if host.contains(':') { 1452 } else { 1472 };
+            format!("check the MTU of {network}, with `ping -M do -s {most} {host}` for example")
         }
+        _ => format!("check the log of {peer}, and {network}"),
     }
 }
 
@@ -198,9 +196,6 @@ pub(super) fn next(status: &Status, group: &Group, clock: &Clock) -> String {
     if let (true, Some(name)) = (open, unresolved(status, group)) {
         return name.hint.clone();
     }
-    if let (Verdict::AtRisk, Some(unsteady)) = (status.verdict, status.link.unsteady) {
-        return steady(unsteady, group);
-    }
     if let Some(choice) = group.engine.view().preserved_choice() {
         return choice;
     }
@@ -232,8 +227,13 @@ pub(super) fn next(status: &Status, group: &Group, clock: &Clock) -> String {
             "choose the node to discard: `helio demote {name}` on it, then `helio resolve {name} --discard NODE` on it"
         );
     }
-    if let Some(unblock) = unblock(status, group, connected) {
-        return unblock;
+    let check = unsteady(status, clock).filter(|_| status.verdict == Verdict::AtRisk);
+    let check = check.map(|unsteady| check_link(unsteady, group));
+    let unblock = unblock(status, group, connected && check.is_none());
+    match (check, unblock) {
+        (Some(check), Some(unblock)) => return format!("{check}. Until then: {unblock}"),
+        (Some(next), None) | (None, Some(next)) => return next,
+        (None, None) => {}
     }
     let hint = group.engine.view().neither_has_everything();
     if let Some(hint) = hint.filter(|_| status.role == Role::Secondary) {
@@ -246,13 +246,17 @@ pub(super) fn next(status: &Status, group: &Group, clock: &Clock) -> String {
     if Fault::needs_nothing(&next) { repair.unwrap_or(next) } else { next }
 }
 
-fn facts(status: &Status, group: &Group, clock: &Clock) -> Facts {
-    let (view, link) = (group.engine.view(), &status.link);
-    let contact = match link.state {
+fn contact(link: &LinkStatus, clock: &Clock) -> Contact {
+    match link.state {
         LinkState::Connected => Contact::Connected,
         _ if clock.now() < link.apart_since + CONNECTS_WITHIN => Contact::Expected,
         _ => Contact::Missing,
-    };
+    }
+}
+
+fn facts(status: &Status, group: &Group, clock: &Clock) -> Facts {
+    let (view, link) = (group.engine.view(), &status.link);
+    let contact = contact(link, clock);
     let returning = view.is_returning();
     Facts {
         role: status.role,
