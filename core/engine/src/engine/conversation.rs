@@ -263,10 +263,8 @@ impl Engine {
                 self.meet_without_primary();
             }
         }
-        if self.view().outstanding().is_none() {
-            if self.peer.session_mut().progressed(now) {
-                self.turn.info(lasts(&self.turn.config().peer));
-            }
+        if self.view().outstanding().is_none() && self.peer.session_mut().progressed(now) {
+            self.turn.info(lasts(&self.turn.config().peer));
         }
     }
 

@@ -59,10 +59,8 @@ impl Primary {
         if self.target.is_taken_up() && record.keeping_mut().ages_mut().taken_up() {
             record.want(Goal::Remember);
         }
-        if moved {
-            if session.progressed(turn.now()) {
-                turn.info(lasts(&turn.config().peer));
-            }
+        if moved && session.progressed(turn.now()) {
+            turn.info(lasts(&turn.config().peer));
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Whoever else connects to the peers' port: sent away with a named error, and nothing lost by it.
 
-use crate::common::{PATIENCE, assert_says, promote, replicating};
+use crate::common::{PATIENCE, promote, replicating};
 use helio_format::frame::{HEADER_BYTES, VERSION, decode_header, encode};
 use helio_format::lineage::Lineage;
 use helio_format::message::{Ack, Blocks, Hello, Item, ItemKind, Message, Parting, Ping, Ranges};
