@@ -134,6 +134,7 @@ function peerStatus(pair, node, other, connected) {
     only_there_bytes: pair.split ? other.only : null,
     last_write_ms: other.last_write_ms,
     key: null,
+    attempts: null,
     wrong_key: pair.wrong_key,
     heartbeat_us: pair.settings.rtt_ms * 1000,
     heartbeat_least_us: pair.settings.rtt_ms * 1000,
