@@ -108,7 +108,7 @@ pub(crate) struct Driver {
     pub(crate) keeps_nothing: bool,
     /// What an administrator keeps of each node, and may put back one day.
     pub(crate) images: [Option<MachineImage>; 2],
-    /// The disks of each node that others took the place of, for as long as somebody keeps them.
+    /// The disks that were taken out of each node and may be put back.
     pub(crate) taken_out: [Option<MachineImage>; 2],
     /// Each node's machine with its memory, which may go back to that.
     pub(crate) suspended: [Option<Suspended>; 2],

@@ -39,7 +39,7 @@ impl Dials {
         news
     }
 
-    /// The peer said hello. `unsteady`: no connection lasts, so what is wrong stays the same.
+    /// The peer said hello. On an `unsteady` link, the same error is not logged again.
     pub(crate) fn met(&mut self, unsteady: bool) {
         (self.failed, self.met) = (0, true);
         if !unsteady {
@@ -47,7 +47,8 @@ impl Dials {
         }
     }
 
-    /// The pause behind an attempt that failed, or a connection that ended. It begins anew behind a conversation, unless none lasts.
+    /// How long to wait after a failed attempt, or after the end of a connection. After a handshake the pauses start at the shortest one again,
+    /// unless the link is `unsteady`.
     pub(crate) fn pause(&mut self, refused: bool, unsteady: bool) -> Duration {
         if std::mem::take(&mut self.met) && !unsteady {
             self.backoff.succeeded();

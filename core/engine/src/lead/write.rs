@@ -200,7 +200,7 @@ impl Primary {
         };
         self.push(item, Some(part.slot), part.cost(), turn);
         if self.is_lost(part.volume) {
-            // Its region is lacking: the peer's copy alone gets it, and the record of that may be on its way.
+            // Only the peer's copy gets this item. Until the mark of its region is saved, no record here shows that.
             self.own.item_missing(item.sequence);
             self.local_done(item.sequence, StoreOutcome::Done, local, permit, turn);
         } else {

@@ -119,7 +119,8 @@ impl Members {
         }
     }
 
-    /// A node must not lead from a disk of which its record tells nothing. `filler`: the peer, if it may copy everything to this disk.
+    /// A node must not lead from a disk that is not the one in its record. `filler`: the peer, if it may be promoted to copy everything to
+    /// this disk.
     pub(crate) fn may_lead(&self, config: &Config, filler: Option<&str>) -> Result<(), Refusal> {
         let Some(fault) = self.fault() else { return Ok(()) };
         let Config { group, node, .. } = config;

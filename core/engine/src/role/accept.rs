@@ -185,7 +185,7 @@ impl Standing {
         peer.session_mut().admit();
         let (group, name) = (&turn.config().group, turn.config().name_of(volume));
         let then = match turn.config().peer_name() {
-            // What the failed flush lost is not all that it lacks.
+            // The copy also lacks regions that the failed flush has nothing to do with.
             _ if !record.superblock().consistent => {
                 format!("it is still inconsistent, and `helio status {group}` shows what to do")
             }

@@ -32,7 +32,7 @@ pub(crate) struct Facts {
     pub(crate) clash: bool,
     /// Something failed on one of the nodes.
     pub(crate) fault: bool,
-    /// The copies are in sync, no verify found a difference, and connections last; in a group of one node, no volume lacks members.
+    /// The copies are in sync, no verify found a difference, and the link is not unsteady. In a group of one node: no volume lacks members.
     pub(crate) in_sync: bool,
 }
 

@@ -11,11 +11,11 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-const SOME: Load = Load { count: Some(100), ..Load::PLAIN };
+pub(crate) const SOME: Load = Load { count: Some(100), ..Load::PLAIN };
 const BLOCK: usize = 4096;
 
 /// A level pair in async behind a link, with some writes.
-fn level(dice: &Dice, mbit: u64, lines: &[&str]) -> (Pair, Relay, Arc<Book>) {
+pub(crate) fn level(dice: &Dice, mbit: u64, lines: &[&str]) -> (Pair, Relay, Arc<Book>) {
     let mut plan = Plan::new("db").mode(Mode::Async).volume("data", Bytes::mib(16));
     for line in lines {
         plan = plan.group_line(line);

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A link on which connections begin and none lasts: what both nodes say of it, how often they try, and how much they log.
 
-use helio_e2e::{
-    Book, Load, PATIENCE, Promise, begin, group, image, pass, relayed, wait, wait_level,
-};
-use helio_testkit::{Dice, Pair, Plan, eventually, rounds};
-use helio_units::{Bytes, Mode};
+use crate::reports::{SOME, level};
+use helio_e2e::{Book, PATIENCE, Promise, group, image, pass, wait, wait_level};
+use helio_testkit::{Dice, Pair, eventually, rounds};
+use helio_units::Bytes;
 use helio_wan::{Cut, Relay};
 use serde_json::Value;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const NODES: [&str; 2] = ["lyon", "paris"];
-const SOME: Load = Load { count: Some(50), ..Load::PLAIN };
+/// A silence ends a connection after this time.
+const TIMEOUT: &str = "peer-timeout = \"3s\"";
 /// The messages of a handshake and some heartbeats pass, and no write does.
 const SMALL: Bytes = Bytes(3000);
 
@@ -29,19 +28,6 @@ fn says_so(status: &Value) {
     assert!(has(why, " connections to ") && has(why, " ended since "), "{status}");
     assert!(has(next, "check the ") && has(next, "the network between"), "{status}");
     assert!(!has(next, "--force"), "{status}");
-}
-
-/// A level pair behind a relay, with some writes.
-fn level(dice: &Dice) -> (Pair, Relay, Arc<Book>) {
-    let plan = Plan::new("db").mode(Mode::Async).volume("data", Bytes::mib(16));
-    let plan = plan.group_line("peer-timeout = \"3s\"");
-    let (plan, relay) = relayed(plan, Duration::from_millis(2), 1000, dice.seed());
-    let pair = plan.start();
-    begin(&pair, "paris");
-    let book = Arc::new(Book::new(dice.seed()));
-    SOME.run(&pair, "paris", dice, &book);
-    wait_level(&pair, "paris");
-    (pair, relay, book)
 }
 
 /// What is counted for some seconds, while what is wrong goes on.
@@ -101,7 +87,7 @@ fn await_unsteady(pair: &Pair, kind: &str) {
 #[test]
 fn a_link_that_carries_small_packets_alone_is_named_on_both_nodes_and_tried_seldom() {
     let dice = Dice::of_test("a_link_that_carries_small_packets_alone_is_named");
-    let (mut pair, relay, book) = level(&dice);
+    let (mut pair, relay, book) = level(&dice, 1000, &[TIMEOUT]);
     relay.control().cut(Cut::After(SMALL));
     SOME.run(&pair, "paris", &dice.fork(1), &book);
     await_unsteady(&pair, "silent");
@@ -120,7 +106,7 @@ fn a_link_that_carries_small_packets_alone_is_named_on_both_nodes_and_tried_seld
 #[test]
 fn a_link_that_breaks_again_and_again_is_at_risk_until_a_connection_lasts() {
     let dice = Dice::of_test("a_link_that_breaks_again_and_again");
-    let (mut pair, relay, book) = level(&dice);
+    let (mut pair, relay, book) = level(&dice, 1000, &[TIMEOUT]);
     let broken = |pair: &Pair, ends: u64| {
         for _ in 0..ends {
             wait(pair, "paris", "the peer", |status| status["peer"]["connection"] == "connected");

@@ -133,7 +133,8 @@ fn a_cut_that_is_over_for_want_of_room_while_it_is_read_says_so() {
 /// The last item of a cut is before those that shipped it: what a peer received is none of the two.
 #[test]
 fn a_peer_behind_the_marker_of_a_cut_that_it_reported_as_durable_is_compared_whole() {
-    // What a process received that follows; what a record says where none does, after a crash. Both are told as less than is true.
+    // A peer that follows reports what it received. After a crash it follows nobody, and reports the head of its record. Each row reports
+    // `less` than the peer had confirmed.
     let rows = [
         (9, true, 0, "update-marks"),
         (9, true, 1, "target-rolled-back"),

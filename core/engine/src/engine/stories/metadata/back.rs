@@ -3,16 +3,22 @@
 
 use super::*;
 
-#[test]
-fn a_target_behind_what_it_reported_as_durable_is_compared_whole() {
+/// A primary whose secondary confirmed items up to 7, and lost the connection then. Returns its lineage, too.
+fn confirmed() -> (Desk, Lineage) {
     let mut desk = Desk::replicating(Mode::Async);
     for id in 1..5 {
         desk.write(id);
     }
     desk.store_all();
     desk.acked(7);
-    let lineage = desk.lineage_now();
     desk.lose_link();
+    let lineage = desk.lineage_now();
+    (desk, lineage)
+}
+
+#[test]
+fn a_target_behind_what_it_reported_as_durable_is_compared_whole() {
+    let (mut desk, lineage) = confirmed();
     let at = Sequence(5);
     let metadata = 9;
     desk.meet(Hello { head: at, received: at, durable: at, metadata, ..hello(lineage, true) });
@@ -20,7 +26,7 @@ fn a_target_behind_what_it_reported_as_durable_is_compared_whole() {
     assert!(desk.last_start().whole && !desk.last_start().consistent);
 }
 
-/// The hello of a process that follows nobody yet, after a crash, tells the head of its record and no cursors.
+/// After a crash, and before it follows its primary again, a secondary reports the head of its record, and no cursors.
 #[test]
 fn a_target_from_before_its_stream_is_compared_whole_although_it_had_crashed_then() {
     let rows = [
@@ -31,14 +37,7 @@ fn a_target_from_before_its_stream_is_compared_whole_although_it_had_crashed_the
     ];
     for (incarnation, clean, head, label) in rows {
         // The marker behind the first copy is item 3: a record says so before it is acknowledged.
-        let mut desk = Desk::replicating(Mode::Async);
-        for id in 1..5 {
-            desk.write(id);
-        }
-        desk.store_all();
-        desk.acked(7);
-        let lineage = desk.lineage_now();
-        desk.lose_link();
+        let (mut desk, lineage) = confirmed();
         let head = Sequence(head);
         let back = Hello { incarnation, clean, head, metadata: 9, ..hello(lineage, true) };
         desk.meet(back);
