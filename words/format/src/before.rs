@@ -407,11 +407,9 @@ impl KeptCopy {
         zeros(&mut r, 1)?;
         let (head, at) = (r.sequence()?, WallTime(r.u64()?));
         let lineage = Lineage::decode(&mut r)?;
-        let rest = r.0.len() - (COPY_BYTES - NAME_AT);
-        zeros(&mut r, rest)?;
+        r.zeros_until(COPY_BYTES - NAME_AT)?;
         let name = r.name()?;
-        let rest = r.0.len() - (COPY_BYTES - ROLLBACK_AT);
-        zeros(&mut r, rest)?;
+        r.zeros_until(COPY_BYTES - ROLLBACK_AT)?;
         let stage = match (stage, r.u64()?) {
             (1, 0) => CopyStage::Coming,
             (2, 0) => CopyStage::Held,
@@ -484,8 +482,7 @@ impl Header {
         let owner = r.u32()?;
         zeros(&mut r, 4)?;
         let (sequence, last, sum) = (r.u64()?, CopyNumber(r.u64()?), r.u64()?);
-        let rest = r.0.len();
-        zeros(&mut r, rest)?;
+        r.zeros_until(0)?;
         let copies = whole[COPY_BYTES..].chunks(COPY_BYTES).map(KeptCopy::decode);
         let copies = copies.collect::<Result<Vec<_>, Short>>()?;
         let numbers = || copies.iter().map(|copy| copy.number.0);
@@ -570,8 +567,7 @@ fn place(r: &mut Reader<'_>) -> Result<(VolumeIndex, Extent), Short> {
     let volume = VolumeIndex(r.u16()?);
     zeros(r, 6)?;
     let extent = Extent::new(r.u64()?, r.u64()?);
-    let rest = r.0.len();
-    zeros(r, rest)?;
+    r.zeros_until(0)?;
     let whole = (1..=CHUNK_BYTES).contains(&extent.length)
         && extent.offset.is_multiple_of(CHUNK_BYTES)
         && extent.offset.checked_add(extent.length).is_some();

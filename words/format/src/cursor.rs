@@ -29,6 +29,12 @@ impl<'a> Reader<'a> {
         Ok(head)
     }
 
+    /// Zeros, until so many bytes are left.
+    pub(crate) fn zeros_until(&mut self, left: usize) -> Result<(), Short> {
+        let zeros = self.0.len().checked_sub(left).ok_or(Short)?;
+        if self.take(zeros)?.iter().all(|b| *b == 0) { Ok(()) } else { Err(Short) }
+    }
+
     fn array<const N: usize>(&mut self) -> Result<[u8; N], Short> {
         self.take(N)?.try_into().map_err(|_| Short)
     }

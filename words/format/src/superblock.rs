@@ -522,9 +522,7 @@ fn blocks(r: &mut Reader<'_>, count: usize) -> Result<Vec<u32>, Short> {
 }
 
 fn zeros_to(r: &mut Reader<'_>, at: usize) -> Result<(), Short> {
-    let here = PAGE_BYTES - r.0.len();
-    let zeros = r.take(at.checked_sub(here).ok_or(Short)?)?;
-    if zeros.iter().all(|b| *b == 0) { Ok(()) } else { Err(Short) }
+    r.zeros_until(PAGE_BYTES - at)
 }
 
 #[cfg(test)]

@@ -73,13 +73,11 @@ impl Header {
         let (exact, wrote, alone) = (r.flag()?, r.flag()?, r.flag()?);
         zeros(&mut r, 5)?;
         let at = WallTime(r.u64()?);
-        let before = r.0.len();
+        let behind = r.0.len().checked_sub(DURABLE_AT - LINEAGE_AT).ok_or(Short)?;
         let lineage = Lineage::decode(&mut r)?;
-        let rest = DURABLE_AT - LINEAGE_AT - (before - r.0.len());
-        zeros(&mut r, rest)?;
+        r.zeros_until(behind)?;
         let durable = r.u64()?;
-        let rest = r.0.len();
-        zeros(&mut r, rest)?;
+        r.zeros_until(0)?;
         let image = KeptImage { lineage, head, exact, wrote, alone, consistent: true, at };
         let none = KeptImage { consistent: true, ..KeptImage::default() };
         let blank = keeping == 0 && durable == 0 && image == none;

@@ -142,6 +142,16 @@ fn a_list_out_of_order_or_beyond_the_last_number_is_damage() {
     damaged(Header { last: CopyNumber(1), ..header(2) });
 }
 
+/// A file whose checksums are right may hold it. Then the file is refused, and no process ends.
+#[test]
+fn a_name_that_does_not_fit_its_place_is_damage() {
+    for length in [63, 64, 128, 255] {
+        let mut bytes = header(1).encode(OWNER, slow_crc32c);
+        bytes[COPY_BYTES + NAME_AT] = length;
+        assert!(KeptCopy::decode(&bytes[COPY_BYTES..2 * COPY_BYTES]).is_err(), "{length}");
+    }
+}
+
 #[test]
 fn fingerprints_differ_by_slot_volume_and_place() {
     let one = fingerprint(Slot(3), VolumeIndex(1), CHUNK_BYTES);
