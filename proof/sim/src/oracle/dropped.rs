@@ -37,6 +37,11 @@ impl Left {
         self.gone_back.extend(visible.iter().copied());
     }
 
+    /// Whether a block reads as it was before a write that was dropped.
+    pub(super) fn has_gone_back(&self, place: Place) -> bool {
+        self.gone_back.contains_key(&place)
+    }
+
     /// A block is written.
     pub(super) fn changed(&mut self, place: Place, stamp: Stamp) {
         let Some(left) = self.gone_back.get_mut(&place) else { return };
