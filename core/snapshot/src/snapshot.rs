@@ -45,11 +45,18 @@ pub struct Snapshot {
     work: Work,
     task: Task,
     rollbacks: Rollbacks,
-    /// A copy whose cut failed, although the list may say that it is held: it needs what copies need until the ledger says that it
-    /// is over, and the layer does not list it.
-    doubtful: Option<CopyNumber>,
+    doubtful: Option<Doubtful>,
     /// Flushes of all volumes that are under way, for the task or for one that failed.
     flushes: Option<Batch>,
+}
+
+/// A copy whose cut failed, although the list may say that it is held: it needs what copies need until the ledger says that it is over, and
+/// the layer does not list it.
+#[derive(Clone, Copy, Debug)]
+struct Doubtful {
+    number: CopyNumber,
+    /// The list may say that it is the moment of a rollback to that copy.
+    to: Option<CopyNumber>,
 }
 
 /// In a number: which volume.
@@ -170,6 +177,10 @@ impl Snapshot {
         true
     }
 
+    fn is_doubtful(&self, number: CopyNumber) -> bool {
+        self.doubtful.is_some_and(|copy| copy.number == number)
+    }
+
     /// Before-images can be preserved no more: parked changes that need none go, and the others are refused.
     fn fail(&mut self, health: PoolHealth, port: &mut Port<'_>) {
         self.pool = health;
@@ -182,12 +193,13 @@ impl Snapshot {
             let may_be_listed = matches!(stage, CutStage::Ends | CutStage::Spoiled(_));
             if may_be_listed && copy.class == CopyClass::Expendable {
                 // The list may say that it is held, and nothing is preserved for it any more.
-                let (last, rolls_back) = (copy.number, copy.stage != CopyStage::Held);
+                let number = copy.number;
+                let to = if let CopyStage::Rollback(to) = copy.stage { Some(to) } else { None };
                 self.copies.hold(KeptCopy { stage: CopyStage::Held, ..**copy });
-                self.doubtful = Some(last);
-                match rolls_back {
-                    true => self.record(CopyRecord::Rollback(None), port),
-                    false => self.record(CopyRecord::Over(last), port),
+                self.doubtful = Some(Doubtful { number, to });
+                match to {
+                    Some(_) => self.record(CopyRecord::Rollback(None), port),
+                    None => self.record(CopyRecord::Over(number), port),
                 }
             } else {
                 self.copies.remove(&[copy.number], &self.chunks);
@@ -419,7 +431,8 @@ impl Layer for Snapshot {
             CopyRecord::Rollback(by @ Some(_)) => self.rollback_recorded(by, ok),
             CopyRecord::Rollback(None) if ok || self.doubtful.is_none() => {
                 self.rollbacks.record(None);
-                self.copies.forsake(self.doubtful.as_slice());
+                let doubtful = self.doubtful.map(|copy| copy.number);
+                self.copies.forsake(doubtful.as_slice());
             }
             // Nothing can say that they are over: from now on they are required.
             CopyRecord::Over(_) | CopyRecord::Rollback(None) => self.copies.require_all(),
@@ -450,12 +463,12 @@ impl Layer for Snapshot {
     }
 
     fn held(&self) -> Vec<KeptCopy> {
-        let shown = |copy: &KeptCopy| self.doubtful != Some(copy.number);
-        self.copies.list().filter(|copy| copy.stage == CopyStage::Held && shown(copy)).collect()
+        let copies = self.copies.list();
+        copies.filter(|it| it.stage == CopyStage::Held && !self.is_doubtful(it.number)).collect()
     }
 
     fn held_copy(&self, number: CopyNumber) -> Option<KeptCopy> {
-        self.copies.held(number).filter(|_| self.doubtful != Some(number))
+        self.copies.held(number).filter(|_| !self.is_doubtful(number))
     }
 
     fn begin_on_copy(&mut self, io: CopyIo, port: &mut Port<'_>) -> bool {
@@ -478,7 +491,7 @@ impl Layer for Snapshot {
             HeldCopy { copy, changed, preserved, branch }
         };
         let figures = self.copies.figures().into_iter();
-        figures.filter(|(copy, ..)| self.doubtful != Some(copy.number)).map(of).collect()
+        figures.filter(|(copy, ..)| !self.is_doubtful(copy.number)).map(of).collect()
     }
 
     fn bound(&mut self, most: Option<Bytes>) {

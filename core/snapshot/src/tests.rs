@@ -216,10 +216,11 @@ impl Desk {
     }
 
     fn recorded(&mut self, over: u64, ok: bool) {
-        assert_eq!(
-            self.records.split_off(0),
-            [LayerRecord::Copies(CopyRecord::Over(CopyNumber(over)))]
-        );
+        self.ledger(CopyRecord::Over(CopyNumber(over)), ok);
+    }
+
+    fn ledger(&mut self, record: CopyRecord, ok: bool) {
+        assert_eq!(self.records.split_off(0), [LayerRecord::Copies(record)]);
         self.stack.recorded(ok, self.now);
         self.drain();
     }

@@ -52,6 +52,11 @@ impl Group {
         !matches!(self.releasing, Releasing::No)
     }
 
+    /// Whether its stores and its metadata are somebody else's. Late operations on them may still end.
+    pub(super) fn is_let_go(&self) -> bool {
+        matches!(self.releasing, Releasing::Done)
+    }
+
     /// The full members and the others, each with the name of its volume.
     fn members(&self) -> [Vec<(String, PathBuf)>; 2] {
         let [mut full, mut stale] = [const { Vec::new() }; 2];

@@ -5,7 +5,7 @@
 //! in the pool until the chunk is put back. What changes it then is preserved for the moment of the rollback. A process that finds
 //! it puts back what is not preserved since.
 
-use super::Snapshot;
+use super::{Doubtful, Snapshot};
 use crate::rollback::Rollback;
 use crate::work::{BATCH_CHUNKS, CutStage, For, LOADED_AT_ONCE, Listing, Task, Work};
 use alloc::boxed::Box;
@@ -262,10 +262,21 @@ impl Snapshot {
     }
 
     pub(super) fn rollback_status(&self) -> Option<RollbackStatus> {
-        let rollback = self.rollbacks.now()?;
+        let Some(rollback) = self.rollbacks.now() else { return self.may_have_begun() };
         let done = rollback.done().filter(|chunk| self.copies.owes(rollback.span(), *chunk));
         let left = self.copies.owed(rollback.span(), rollback.next()) - done.count() as u64;
         let left = Bytes(left * CHUNK_BYTES);
         Some(RollbackStatus { to: rollback.to(), left, failed: rollback.failed() })
+    }
+
+    /// One whose beginning failed, and that list and ledger may say is under way: a process that finds both goes back.
+    fn may_have_begun(&self) -> Option<RollbackStatus> {
+        let (Some(Doubtful { number, to }), PoolHealth::Failed(fault)) = (self.doubtful, self.pool)
+        else {
+            return None;
+        };
+        let to = to.filter(|_| self.rollbacks.recorded() == Some(number))?;
+        let left = Bytes(self.copies.owed((to, number), 0) * CHUNK_BYTES);
+        Some(RollbackStatus { to, left, failed: Some(fault) })
     }
 }

@@ -2,6 +2,7 @@
 //! How copies are restored.
 
 use super::*;
+use helio_stack::{RollbackStatus, Unsettled};
 
 /// More chunks than are loaded at once.
 const MANY: u64 = 33;
@@ -158,6 +159,28 @@ fn rolling_back() -> Desk {
         Desk::new(vec![Snapshot::new(&SIZES, &found, CopyNumber(0), Some(CopyNumber(2))).boxed()]);
     desk.tick();
     desk
+}
+
+#[test]
+fn members_are_not_the_volumes_while_a_rollback_that_failed_to_begin_may_have_begun() {
+    let mut desk = Desk::finding_of(&[(held(1, REQUIRED), &[1, 3])]);
+    desk.copy(CopyOp::Rollback(CopyNumber(1)));
+    // What it needs is checked, and its moment is listed as coming.
+    (0..2).for_each(|_| _ = desk.done());
+    desk.flushed();
+    let settled = |desk: &Desk| desk.stack.settled_member(VolumeIndex(0));
+    assert!(settled(&desk).is_ok());
+    desk.ledger(CopyRecord::Rollback(Some(CopyNumber(2))), true);
+    desk.pool(PoolOutcome::Failed(StoreFault::Io));
+    assert_eq!(desk.copied(), Some(CopyOutcome::PoolFailed(StoreFault::Io)));
+    let why = RollbackStatus {
+        to: CopyNumber(1),
+        left: Bytes(2 * CHUNK_BYTES),
+        failed: Some(StoreFault::Io),
+    };
+    assert_eq!(settled(&desk), Err(Unsettled::RollingBack(why)));
+    desk.ledger(CopyRecord::Rollback(None), true);
+    assert!(settled(&desk).is_ok(), "the ledger says that there is none");
 }
 
 /// What makes a rollback fail, with which fault, and how what waits for it ends.

@@ -2,10 +2,11 @@
 //! A disk completes nothing any more, and reports no error either. It is shown, given up where the peer can serve, and keeps no
 //! daemon from its end.
 
-use helio_e2e::{Book, Image, Load, PATIENCE, Promise, begin, image, wait, wait_level};
-use helio_testkit::{Dice, FaultyStore, Pair, Plan, StorePlan, faulty_stores_possible};
+use helio_e2e::{Book, Image, Load, PATIENCE, Promise, begin, connect, image, wait, wait_level};
+use helio_testkit::{Dice, FaultyStore, Pair, Plan, StorePlan, eventually, faulty_stores_possible};
 use helio_units::{Bytes, Mode};
 use serde_json::Value;
+use std::fs;
 use std::sync::Arc;
 
 const SIZE: Bytes = Bytes::mib(64);
@@ -125,4 +126,32 @@ fn a_silent_disk_that_is_in_use_keeps_no_daemon_from_its_end() {
         stage.judge("paris");
         stage.judge("lyon");
     }
+}
+
+/// It was given up, so nothing waits for it; what it was asked for ends once the group is no more.
+#[test]
+fn what_a_silent_disk_completes_behind_the_release_of_its_group_ends_nothing_else() {
+    if !faulty_stores_possible() {
+        return;
+    }
+    let mut stage = Stage::new("behind_the_release", "paris", "ring", "serve-from-peer");
+    stage.store.hang();
+    let mut client = connect(&stage.pair, "paris");
+    client.write_zeroes(0, Bytes::kib(64), true, true).expect("lyon has it");
+    stage.wait_disk("paris", "given-up");
+    client.disconnect().expect("it leaves");
+    let told = stage.pair.helio("paris", &["release", "db", "--force", "--yes"]);
+    assert!(told.stderr.contains("have not completed, and may still change it"), "{told}");
+    told.expect_success();
+    let fds = format!("/proc/{}/fd", stage.pair.daemon("paris").id());
+    let is_open = || {
+        let mut fds = fs::read_dir(&fds).expect("it runs").flatten();
+        fds.any(|fd| fs::read_link(fd.path()).is_ok_and(|to| to == stage.store.path()))
+    };
+    assert!(is_open(), "it stays locked");
+    stage.store.respond();
+    eventually(PATIENCE, "the end of its operations", || (!is_open()).then_some(()));
+    assert!(stage.pair.daemon("paris").terminate().success());
+    let log = stage.pair.daemon("paris").log();
+    assert!(!log.contains("panicked"), "{log}");
 }

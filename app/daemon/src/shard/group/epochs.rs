@@ -373,7 +373,7 @@ impl Group {
             self.stamps.flushing.retain(|_, (of, _)| *of != leg);
             return self.stamp_members(now, driver);
         }
-        if self.entry(leg).is_some_and(|entry| is_used(entry.health)) {
+        if !self.is_let_go() && self.entry(leg).is_some_and(|entry| is_used(entry.health)) {
             self.has_stamp(leg, epoch, now, driver);
         }
     }

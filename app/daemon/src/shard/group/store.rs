@@ -118,9 +118,9 @@ impl Group {
         }
     }
 
-    /// The store of a member, if it is open.
+    /// The store of a member, if it is open. The volumes of a group that was released are gone.
     fn open_member(&self, leg: Leg) -> Option<&Member> {
-        self.volumes[usize::from(leg.volume.0)].member(leg.member)?.store()
+        self.volumes.get(usize::from(leg.volume.0))?.member(leg.member)?.store()
     }
 
     /// The first member that holds what clients of a volume read, and is open. None also while it has regions that nothing wrote or read
@@ -245,9 +245,10 @@ impl Group {
                 StoreOutcome::Empty(is_hole(&runs, extent))
             }
             (Some(error), ..) => StoreOutcome::Failed(self.store_failed(leg, &error.into())),
-            (None, _, StoreOp::Zero { fua: true, .. } | StoreOp::Discard { fua: true, .. })
-                if let Some(store) = self.open_member(leg) =>
-            {
+            (None, _, StoreOp::Zero { fua: true, .. } | StoreOp::Discard { fua: true, .. }) => {
+                let Some(store) = self.open_member(leg) else {
+                    return self.tell_unflushed(slot, now);
+                };
                 let flush = store.flush();
                 self.ios[slot as usize] = Some(Io { leg, op: StoreOp::Flush, read_as });
                 driver.submit(token(Kind::StoreSync, self.index, slot), flush);
@@ -260,6 +261,12 @@ impl Group {
         };
         self.tell(now, Event::StoreDone { io: IoId(u64::from(slot)), outcome });
         self.member_is_idle(leg, now, driver);
+    }
+
+    /// A late change was to be durable, and nothing can make it so any more.
+    fn tell_unflushed(&mut self, slot: u32, now: Moment) {
+        let outcome = StoreOutcome::Failed(StoreFault::Silent);
+        self.tell(now, Event::StoreDone { io: IoId(u64::from(slot)), outcome });
     }
 
     /// Names the bytes of what differs: all that was read where all of it does, otherwise in buffers of their own.

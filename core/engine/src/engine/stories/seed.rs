@@ -253,3 +253,25 @@ fn few_samples_of_a_shipped_disk_are_read_at_once() {
     assert_eq!(desk.ios.len(), 8);
     assert!(desk.ios.iter().all(|(_, op, _)| matches!(op, StoreOp::Read { .. })), "{:?}", desk.ios);
 }
+
+#[test]
+fn every_region_is_compared_if_few_are_unmarked() {
+    let (mut desk, peer) = Desk::primary_of(&[Bytes::mib(8)], config());
+    desk.command(BEGIN);
+    desk.save(true);
+    desk.store_all();
+    let written = Extent::new(0, Bytes::mib(8).0 - 2 * REGION.0);
+    desk.ask(0, Operation::Zero { extent: written, punch: false, fua: false });
+    desk.store_all();
+    desk.meet(peer);
+    desk.command(Command::SeedEnd);
+    while !desk.ios.is_empty() {
+        desk.store();
+    }
+    let about = |asked: &Copying| match asked {
+        Copying::DigestsWanted { extent, .. } => extent.offset,
+        other => panic!("{other:?}"),
+    };
+    let asked: Vec<u64> = desk.asked.iter().map(about).collect();
+    assert_eq!(asked, [written.length, written.length + REGION.0]);
+}
