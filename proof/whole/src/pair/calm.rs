@@ -259,6 +259,7 @@ impl Run {
             }
             ["disconnect"] => return self.end_clients(group),
             ["list", "members"] => return self.list_members(),
+            ["seed", "end", _] => return self.end_seed(node, group),
             ["put", "back"] => {
                 self.nodes[node].images.return_newest(group);
                 return self.stop(node, Duration::from_millis(100));
@@ -282,13 +283,12 @@ impl Run {
             }
             ["metadata", "create", name, ..] => {
                 let named = self.groups.iter().position(|it| it.shape.name == name);
-                return named.into_iter().for_each(|group| self.create_metadata(node, group));
+                return named.into_iter().for_each(|group| _ = self.create_metadata(node, group));
             }
             ["detach", name, ref more @ ..] => {
                 let forced = more.contains(&"--force");
                 return self.detach_named(node, group, (&volume(name), forced));
             }
-            ["seed", "end", _] => ("seed/end", json!({}), Wish::Other),
             ["member", what, name, ..] if name.contains('/') => {
                 return self.member_step(node, group, (what, &volume(name)));
             }

@@ -47,6 +47,11 @@ pub(super) enum Ends {
         node: usize,
         group: usize,
     },
+    /// A disk that a node filled arrives at its peer.
+    Ship {
+        from: usize,
+        group: usize,
+    },
     /// What was released on both nodes is adopted.
     Adopt {
         node: usize,
@@ -253,9 +258,10 @@ impl Run {
                 self.in_order(task.order(), |run| run.do_task(node, group, task));
             }
             Ends::Create { node, group } if self.nodes[node].daemon.is_none() => {
-                self.create_metadata(node, group);
+                _ = self.create_metadata(node, group);
             }
             Ends::Create { .. } => {}
+            Ends::Ship { from, group } => self.place_disk(from, group),
             Ends::Adopt { node, group } => {
                 self.in_order(Order::Adopt, |run| run.adopt(node, group));
             }

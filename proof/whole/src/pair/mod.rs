@@ -16,6 +16,7 @@ mod put_back;
 mod replay;
 mod run;
 mod scenario;
+mod shipping;
 mod shrink;
 mod telling;
 mod upkeep;

@@ -128,8 +128,6 @@ impl Run {
             Order::Detach => return self.detach(node, group, false, dice),
             Order::ForceDetach => return self.detach(node, group, true, dice),
             Order::Attachments => return self.list_attachments(node),
-            Order::SeedBegin => ("seed/begin", json!({}), Wish::Other),
-            Order::SeedEnd => ("seed/end", json!({}), Wish::Other),
             Order::QueueReset => ("queue/reset", json!({}), Wish::Other),
             Order::Resolve => {
                 let name = self.nodes[node].name;
@@ -151,6 +149,8 @@ impl Run {
     fn give_more(&mut self, order: Order, node: usize, group: usize, dice: &mut Dice) {
         match order {
             Order::TakeOver => self.take_over(group, dice),
+            Order::SeedBegin => self.begin_seed(node, group),
+            Order::SeedEnd => self.end_seed(node, group),
             Order::ChangeFile => self.change_file(dice),
             Order::SpoilFile => self.spoil_file(node, dice),
             Order::ChangeKey => self.change_key(node),
@@ -446,6 +446,7 @@ impl Run {
             Wish::Demote if it.serves == Some(node) => it.serves = None,
             Wish::Replace if it.serves != Some(node) => it.model.peer_changed(),
             Wish::Release => return self.released(node, group, body),
+            Wish::SeedBegin | Wish::SeedEnd => self.seeded(node, group, wish),
             _ => it.discard(node, wish),
         }
         Ok(())

@@ -7,6 +7,7 @@ use super::luck::Ends;
 use super::node::{Gone, Node};
 use super::promised::Promised;
 use super::scenario::{GroupShape, Scenario};
+use super::shipping::Shipping;
 use super::telling::Telling;
 use super::watch::{Until, Watch};
 use crate::client::{Client, Ending, Habits, Stepped, Turn};
@@ -90,6 +91,8 @@ pub(super) struct Group {
     pub(super) stale: Vec<Stale>,
     /// Nodes whose record of the group was removed since the last promotion or adoption.
     pub(super) forgotten: [bool; 2],
+    /// How far the operator is with a shipped disk.
+    pub(super) shipping: Shipping,
 }
 
 /// A member that is not a complete copy.
@@ -154,6 +157,8 @@ pub(super) enum Wish {
     Replace,
     Release,
     Reverse,
+    SeedBegin,
+    SeedEnd,
     /// It must be refused.
     Refusal,
     Apply,
@@ -238,6 +243,7 @@ impl Run {
             adopts: None,
             stale: Vec::new(),
             forgotten: [false; 2],
+            shipping: Shipping::default(),
         };
         Ok(Self {
             groups: scenario.groups.iter().map(group).collect(),

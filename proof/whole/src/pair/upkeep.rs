@@ -257,22 +257,25 @@ impl Run {
         self.apply(node);
     }
 
-    /// `helio metadata create`, as a hint recommends it: what a stopped node holds of a group counts for nothing.
-    pub(super) fn create_metadata(&mut self, node: usize, group: usize) {
+    /// `helio metadata create`, as a hint recommends it: what a stopped node holds of a group counts for nothing. Returns whether there is a
+    /// new file now.
+    pub(super) fn create_metadata(&mut self, node: usize, group: usize) -> bool {
         if self.nodes[node].daemon.is_some() {
             self.stop(node, Duration::from_secs(4));
             let at = self.world.now() + Duration::from_secs(3);
-            return self.ends.push((at, Ends::Create { node, group }));
+            self.ends.push((at, Ends::Create { node, group }));
+            return false;
         }
         if self.nodes[node].images.is_unjudged(group) {
             // What is there may be an earlier image.
-            return self.nodes[node].images.return_newest(group);
+            self.nodes[node].images.return_newest(group);
+            return false;
         }
         let name = self.groups[group].shape.name;
         let created = self.nodes[node].create_metadata(name);
         self.world.tell(format_args!("{}: metadata of {name}: {created:?}", self.nodes[node].name));
         if created.is_err() {
-            return;
+            return false;
         }
         let it = &mut self.groups[group];
         it.promised.forgets(node);
@@ -282,6 +285,7 @@ impl Run {
         } else {
             it.promised.lost(node);
         }
+        true
     }
 
     /// The file that says on a node that a group was released there.
