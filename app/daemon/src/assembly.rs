@@ -3,7 +3,7 @@
 //! [`crate::stepped`] steps it.
 
 use crate::attach::Attaches;
-use crate::backend::{Daemon, Freezes, ShardHandle};
+use crate::backend::{Daemon, Freezes, ShardHandle, thaw_without_daemon};
 use crate::config::{Config, NodeConfig};
 use crate::errands::{self, Errands};
 use crate::events::Hub;
@@ -37,16 +37,34 @@ pub(crate) fn assemble<D: Driver>(
     platform: &Platform,
     driver: impl FnOnce(&NodeConfig) -> Result<(D, &'static str)>,
 ) -> Result<Assembly<D>> {
+    let (node, host) = (&options.node, &platform.host);
+    config.for_node(node)?;
+    let state = StateDir::open(host, &options.state)?;
+    let hooks = config.clone();
+    let furnished = furnish(options, config, (&state, platform), driver);
+    let (shard, backend, errands) =
+        furnished.inspect_err(|_| thaw_without_daemon((host, &state.path), (&hooks, node)))?;
+    Ok(Assembly { state, shard, backend, errands })
+}
+
+/// What there is besides the state directory.
+type Furniture<D> = (Shard<D>, Arc<Daemon>, Vec<Errands>);
+
+fn furnish<D: Driver>(
+    options: &Options,
+    config: Config,
+    (state, platform): (&StateDir, &Platform),
+    driver: impl FnOnce(&NodeConfig) -> Result<(D, &'static str)>,
+) -> Result<Furniture<D>> {
     let (name, host) = (&options.node, &platform.host);
     let view = config.for_node(name)?;
-    let state = StateDir::open(host, &options.state)?;
     let own = trust::own_key(host, &view, &state.path)?;
     let clock = Clock::new(host);
     let failures = Arc::new(Failures::new(clock.clone()));
-    let plans = open::plans(&view, name, (&state, &failures), own.as_ref())?;
+    let plans = open::plans(&view, name, (state, &failures), own.as_ref())?;
     adopt::tell_spread(host, &config, name);
     let errands: Vec<_> = plans.iter().map(Errands::of).collect();
-    let clients = client_addresses(&state, view.node.nbd)?;
+    let clients = client_addresses(state, view.node.nbd)?;
     let listeners = listeners(host, view.node, clients)?;
     let (driver, driver_name) = driver(view.node)?;
     let (asks, asked) = mpsc::sync_channel(ASKS_MAX);
@@ -77,7 +95,7 @@ pub(crate) fn assemble<D: Driver>(
         errands: Mutex::default(),
         me: me.clone(),
     });
-    Ok(Assembly { state, shard, backend, errands })
+    Ok((shard, backend, errands))
 }
 
 /// The shard has ended: what it leaves is written and cleared away. The control server stops at `stop`, behind the last event.

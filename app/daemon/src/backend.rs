@@ -26,7 +26,7 @@ use crate::failed::{self, Failures};
 use crate::shard::{ATTACHED, Ask, Clock, LookAsk, NodeAsk, Shown, ShownGroups};
 use crate::trace::Traces;
 use crate::trust::Trusted;
-pub(crate) use freeze::Freezes;
+pub(crate) use freeze::{Freezes, thaw_without_daemon};
 use helio_api::{Accepted, ApiError, EventsRequest, RecorderDump, Status, code};
 use helio_driver::{Host, Waker};
 use helio_engine::Done;

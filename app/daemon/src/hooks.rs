@@ -6,7 +6,7 @@
 //! killed with everything it started when that is over. What it writes goes into the log.
 
 use crate::backend::Daemon;
-use crate::config::{Alert, HooksConfig};
+use crate::config::{Alert, GroupConfig, HooksConfig};
 use crate::events::{HOOK_FAILED, Hub};
 use crate::failed;
 use crate::shard::Ask;
@@ -119,15 +119,24 @@ impl Call {
         occasion: Occasion,
         state: &str,
     ) -> Option<Self> {
-        let config = daemon.config().groups.get(group)?.clone();
+        Self::of(daemon.config().groups.get(group)?, (&daemon.node, group), occasion, state)
+    }
+
+    /// The same on a node and of a group with that configuration.
+    pub(crate) fn of(
+        config: &GroupConfig,
+        (node, group): (&str, &str),
+        occasion: Occasion,
+        state: &str,
+    ) -> Option<Self> {
         let program = occasion.program(&config.hooks)?.clone();
-        let peer = config.nodes.iter().find(|node| **node != daemon.node);
+        let peer = config.nodes.iter().find(|other| *other != node);
         Some(Self {
             program,
             timeout: config.hooks.timeout,
             occasion,
             group: group.to_owned(),
-            node: daemon.node.clone(),
+            node: node.to_owned(),
             peer: peer.cloned().unwrap_or_default(),
             state: state.to_owned(),
             snapshot: None,

@@ -9,9 +9,11 @@
 //! that was killed leaves the file, and the next one runs `thaw`.
 
 use super::{Daemon, both, of_refusal, stopping};
-use crate::durable;
+use crate::blocking::blocking;
+use crate::config::Config;
 use crate::hooks::{Call, Ended, Occasion};
 use crate::shard::LookAsk;
+use crate::{durable, failed};
 use helio_api::{Accepted, ApiError, code};
 use helio_driver::Host;
 use helio_engine::Command;
@@ -69,11 +71,6 @@ impl Freezes {
     }
 }
 
-/// Where it is recorded that the application of a group is frozen. The file contains the name of the snapshot.
-fn path(state: &Path, group: &str) -> PathBuf {
-    state.join("groups").join(format!("{group}.frozen"))
-}
-
 impl Daemon {
     /// The hooks to run around such an act, if there are any.
     pub(super) async fn freezing(
@@ -103,14 +100,15 @@ impl Daemon {
         // What is refused all the same freezes no application.
         let look = |reply| LookAsk::MaySnapshot { act, reply };
         self.shard.look(group, look).await?.map_err(of_refusal)?;
-        self.record_frozen(group, act).await?;
+        let record = self.freeze_record(group);
+        record.keep(act).await?;
         let (began, limit) = (self.clock.now(), freeze.timeout());
         let mut cut = pin!(self.command(group.to_owned(), Command::Snapshot(act)));
         let in_time = match freeze.run().await {
             Ended::Code(0) => tokio::time::timeout(limit, cut.as_mut()).await.ok(),
             ended => Some(Err(not_frozen(group, act, &ended))),
         };
-        let thawed = self.thaw(group, thaw).await;
+        let thawed = record.thaw(thaw).await;
         let span = (self.clock.now() - began).as_secs_f64();
         let name = act.name();
         tracing::info!(group, snapshot = %name, "the application was frozen for {span:.3} s");
@@ -134,71 +132,113 @@ impl Daemon {
         }
     }
 
-    /// A daemon that is killed from now on is followed by one that runs `thaw`.
-    async fn record_frozen(&self, group: &str, act: SnapshotAct) -> Result<(), ApiError> {
-        let (host, path) = (Host::clone(&self.host), path(&self.state, group));
-        let name = act.name().to_string();
-        let recorded = self.blocking(move || durable::keep(&host, &path, &name)).await?;
-        recorded.map_err(|error| {
-            let text =
-                format!("{}: the state directory cannot be written: {error}", not_done(group, act));
-            ApiError::new(code::INTERNAL, text, "check the file system of the state directory")
-        })
-    }
-
-    async fn thaw(&self, group: &str, thaw: Call) -> Result<(), ApiError> {
-        let ended = thaw.run().await;
-        self.record_thawed(group).await;
-        match ended {
-            Ended::Code(0) => Ok(()),
-            ended => {
-                let text = format!(
-                    "the application of {group} may still be frozen: the hook thaw failed: {ended}"
-                );
-                let hint =
-                    "thaw the application, then read the output of the hook in the daemon's log";
-                Err(ApiError::new("hook-refused", text, hint))
-            }
-        }
-    }
-
-    async fn record_thawed(&self, group: &str) {
-        let (host, path) = (Host::clone(&self.host), path(&self.state, group));
-        let file = path.display().to_string();
-        if let Ok(Err(error)) = self.blocking(move || host.remove(&path)).await {
-            tracing::warn!(group, file, %error, "the file cannot be removed: thaw runs again at the next start");
-        }
-    }
-
     /// Thaws what a daemon that was killed left frozen.
     pub(crate) fn thaw_left(self: &Arc<Self>) {
-        let left = |group: &String| self.host.exists(&path(&self.state, group));
-        for group in self.groups().into_iter().filter(left) {
-            if let Ok(frozen) = self.freezes.begin(&group) {
-                let me = Arc::clone(self);
+        let records = self.groups().into_iter().map(|group| self.freeze_record(&group));
+        for record in records.filter(|record| self.host.exists(&record.path)) {
+            if let Ok(frozen) = self.freezes.begin(&record.group) {
+                let call = Call::new(self, &record.group, Occasion::Thaw, "");
                 tokio::spawn(async move {
-                    me.thaw_now(&group).await;
+                    record.thaw_left(call).await;
                     drop(frozen);
                 });
             }
         }
     }
 
-    async fn thaw_now(&self, group: &str) {
+    fn freeze_record(&self, group: &str) -> Record {
+        Record::of((&self.host, &self.state), group)
+    }
+}
+
+/// A node that cannot start thaws what a daemon that was killed left frozen. The caller holds the lock of the state directory.
+pub(crate) fn thaw_without_daemon(place: (&Host, &Path), (config, node): (&Config, &str)) {
+    let record = |group: &String| Record::of(place, group);
+    let left = |record: &Record| record.host.exists(&record.path);
+    let records: Vec<Record> = config.groups.keys().map(record).filter(left).collect();
+    if records.is_empty() {
+        return;
+    }
+    let thaw = async {
+        for record in records {
+            let group = config.groups.get(&record.group);
+            let of = |it| Call::of(it, (node, &record.group), Occasion::Thaw, "");
+            record.thaw_left(group.and_then(of)).await;
+        }
+    };
+    match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime.block_on(thaw),
+        Err(error) => {
+            tracing::warn!(%error, "applications may still be frozen: no thread for the hook thaw")
+        }
+    }
+}
+
+/// The file that says that the application of a group is frozen. It contains the name of the snapshot.
+struct Record {
+    host: Host,
+    path: PathBuf,
+    group: String,
+}
+
+impl Record {
+    fn of((host, state): (&Host, &Path), group: &str) -> Self {
+        let path = state.join("groups").join(format!("{group}.frozen"));
+        Self { host: Host::clone(host), path, group: group.to_owned() }
+    }
+
+    /// A daemon that is killed from now on is followed by one that runs `thaw`.
+    async fn keep(&self, act: SnapshotAct) -> Result<(), ApiError> {
+        let (host, path) = (Host::clone(&self.host), self.path.clone());
+        let name = act.name().to_string();
+        let recorded = blocking(&self.host, move || durable::keep(&host, &path, &name)).await;
+        let why = match recorded {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(error)) => error.to_string(),
+            Err(panic) => failed::words(&*panic).to_owned(),
+        };
+        let text =
+            format!("{}: the state directory cannot be written: {why}", not_done(&self.group, act));
+        Err(ApiError::new(code::INTERNAL, text, "check the file system of the state directory"))
+    }
+
+    async fn remove(&self) {
+        let (host, path) = (Host::clone(&self.host), self.path.clone());
+        if let Ok(Err(error)) = blocking(&self.host, move || host.remove(&path)).await {
+            let (group, file) = (&self.group, self.path.display());
+            tracing::warn!(group, %file, %error, "the file cannot be removed: thaw runs again at the next start");
+        }
+    }
+
+    async fn thaw(&self, thaw: Call) -> Result<(), ApiError> {
+        let ended = thaw.run().await;
+        self.remove().await;
+        let Ended::Code(0) = ended else {
+            let group = &self.group;
+            let text = format!(
+                "the application of {group} may still be frozen: the hook thaw failed: {ended}"
+            );
+            let hint = "thaw the application, then read the output of the hook in the daemon's log";
+            return Err(ApiError::new("hook-refused", text, hint));
+        };
+        Ok(())
+    }
+
+    /// Thaws what a daemon that was killed left frozen.
+    async fn thaw_left(&self, thaw: Option<Call>) {
+        let group = &self.group;
         tracing::warn!(group, "the daemon ended while the application was frozen");
-        let (host, path) = (Host::clone(&self.host), path(&self.state, group));
-        let name = self.blocking(move || durable::load(&host, &path, "the name of a snapshot"));
-        let name: String = name.await.ok().flatten().unwrap_or_default();
-        let Some(thaw) = Call::new(self, group, Occasion::Thaw, "") else {
+        let (host, path) = (Host::clone(&self.host), self.path.clone());
+        let load = move || durable::load(&host, &path, "the name of a snapshot");
+        let name: String = blocking(&self.host, load).await.ok().flatten().unwrap_or_default();
+        let Some(thaw) = thaw else {
             tracing::warn!(
                 group,
                 "the application may still be frozen: there is no hook thaw any more"
             );
-            return self.record_thawed(group).await;
+            return self.remove().await;
         };
-        if let Err(ApiError { error, hint, .. }) =
-            self.thaw(group, thaw.with_snapshot(&name, "")).await
-        {
+        if let Err(ApiError { error, hint, .. }) = self.thaw(thaw.with_snapshot(&name, "")).await {
             tracing::warn!(group, hint, "{error}");
         }
     }

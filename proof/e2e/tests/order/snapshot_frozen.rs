@@ -5,7 +5,7 @@ use crate::snapshot::{names, places};
 use helio_e2e::{BLOCK, begin, group, wait_level};
 use helio_nbd::Client;
 use helio_testkit::{
-    FaultyStore, Group, Pair, Plan, StorePlan, TempDir, eventually, faulty_stores_possible,
+    Daemon, FaultyStore, Group, Pair, Plan, StorePlan, TempDir, eventually, faulty_stores_possible,
     helio_binary, rounds,
 };
 use helio_units::Bytes;
@@ -347,4 +347,29 @@ fn automatic_snapshots_and_those_of_a_group_of_one_node_freeze_the_application_t
     }
     let name = ran[0].rsplit(' ').next().expect("a name");
     eventually(PATIENCE, name, || names(&pair, "paris").iter().any(|it| it == name).then_some(()));
+}
+
+#[test]
+fn a_start_that_can_serve_no_group_thaws_what_was_left_frozen() {
+    let hooks = Hooks::new(":", ":");
+    let mut pair = pair(&hooks, "60s");
+    hooks.set("freeze.waits", "");
+    let asked = creating(&pair, "one");
+    hooks.wait_for(&["freeze one"]);
+    pair.daemon("paris").kill9();
+    drop(asked);
+    hooks.unset("freeze.waits");
+    let member = pair.member("paris", "data");
+    let aside = member.with_extension("aside");
+    fs::rename(&member, &aside).expect("it is moved");
+    let mut daemon = Daemon::start("paris", pair.config(), &pair.state("paris"));
+    assert!(!daemon.wait_exit(PATIENCE).success(), "it serves");
+    hooks.wait_for(&["freeze one", "thaw one"]);
+    assert!(!is_recorded(&pair), "it is thawed once");
+    assert!(daemon.log().contains("the daemon ended while the application was frozen"));
+
+    fs::rename(&aside, &member).expect("it is back");
+    pair.start("paris");
+    begin(&pair, "paris");
+    assert_eq!(hooks.names(), ["freeze one", "thaw one"]);
 }
