@@ -6,10 +6,10 @@ use crate::driver::{Act, Driver};
 use crate::faults::Fault as Misfortune;
 use crate::oracle::Oracle;
 use core::time::Duration;
-use helio_engine::{Command, Fault, LinkState, Status};
+use helio_engine::{Command, Engine, Fault, LinkState, Status};
 use helio_format::superblock::Superblock;
-use helio_twin::{Cluster, Disk, Happening, Side};
-use helio_units::{Generation, Mode, Role, State};
+use helio_twin::{Cluster, Disk, Happening, Node, Side};
+use helio_units::{Generation, Mode, Moment, Role, State};
 
 /// Between two rounds.
 const ROUND: Duration = Duration::from_millis(900);
@@ -159,8 +159,7 @@ impl Driver {
             let status = engine.view().status(node.clock.read(now));
             let leading = status.role == Role::Primary;
             let awaits = engine.view().is_primary() && engine.view().seeding().is_some();
-            let metadata_failed = engine.view().words().metadata_failed;
-            let restarts = starts_again(&status, metadata_failed) && self.resumed.is_none();
+            let restarts = starts_again(engine, &status) && self.resumed.is_none();
             if restarts && (self.healing || self.dice.chance(1, 2)) {
                 // The hint of a failed store or metadata file: mend it and restart the daemon.
                 cluster.kill(side, false);
@@ -369,9 +368,16 @@ impl Driver {
     }
 }
 
-/// Whether the operator restarts the daemon because of the fault that its status shows. `unrecorded`: the metadata cannot be written. The
-/// status shows the fault of a volume instead, if there is one.
-fn starts_again(status: &Status, unrecorded: bool) -> bool {
+/// Whether the status of a node that runs asks the operator for a restart.
+pub(crate) fn owes_restart(node: &Node, now: Moment) -> bool {
+    let engine = node.engine.as_ref();
+    engine.is_some_and(|engine| starts_again(engine, &engine.view().status(node.clock.read(now))))
+}
+
+/// Whether the operator restarts the daemon because of the fault that its status shows. That may be the fault of a volume while
+/// the metadata cannot be written either.
+fn starts_again(engine: &Engine, status: &Status) -> bool {
+    let unrecorded = engine.view().words().metadata_failed;
     let Some(Fault { what, hint }) = &status.fault else { return false };
     let awaited = what.contains("another disk") || what.contains("suspect");
     let silent = what.contains("is silent: an operation");
@@ -386,7 +392,9 @@ mod tests {
     use super::*;
     use crate::scenario::Scenario;
     use crate::telling::Telling;
+    use helio_engine::CommandId;
     use helio_netmodel::Dice;
+    use helio_twin::MetadataFault;
 
     /// Whether the operator still lets no process end for a machine that went back, after one of the nodes said `words`.
     fn waits_after(words: &str, healing: bool) -> bool {
@@ -397,6 +405,30 @@ mod tests {
         let (side, words) = (Side::Paris, words.to_owned());
         driver.notice(&cluster, &[Happening::Noted { side, words }]);
         driver.resumed.is_some()
+    }
+
+    #[test]
+    fn metadata_that_failed_asks_for_a_restart_until_there_was_one() {
+        let dice = Dice::new(1);
+        let mut cluster = Scenario::new(&dice).cluster(&dice, false);
+        let side = Side::Paris;
+        let owes = |cluster: &Cluster| owes_restart(cluster.node(side), cluster.now());
+        let pass = |cluster: &mut Cluster| cluster.run_until(cluster.now() + ROUND);
+        Side::BOTH.iter().for_each(|side| assert!(cluster.start(*side).is_ok(), "{side}"));
+        cluster.command(side, CommandId(1), Command::Promote { force: true });
+        pass(&mut cluster);
+        assert!(cluster.node(side).serves() && !owes(&cluster), "nothing failed");
+        cluster.node_mut(side).metadata.fail_next(MetadataFault::Write);
+        cluster.command(side, CommandId(2), Command::Demote);
+        pass(&mut cluster);
+        assert!(owes(&cluster), "its new role cannot be recorded");
+        cluster.node_mut(side).metadata.mend();
+        pass(&mut cluster);
+        assert!(owes(&cluster), "the daemon writes nothing any more");
+        cluster.kill(side, false);
+        assert!(!owes(&cluster) && cluster.start(side).is_ok(), "it starts");
+        pass(&mut cluster);
+        assert!(!owes(&cluster), "it was restarted");
     }
 
     #[test]
