@@ -3,7 +3,7 @@
 //! [`crate::stepped`] steps it.
 
 use crate::attach::Attaches;
-use crate::backend::{Daemon, Freezes, ShardHandle, thaw_without_daemon};
+use crate::backend::{Daemon, Freezes, ShardHandle};
 use crate::config::{Config, NodeConfig};
 use crate::errands::{self, Errands};
 use crate::events::Hub;
@@ -24,38 +24,18 @@ const ASKS_MAX: usize = 64;
 
 /// A daemon whose threads have not begun.
 pub(crate) struct Assembly<D: Driver> {
-    pub(crate) state: StateDir,
     pub(crate) shard: Shard<D>,
     pub(crate) backend: Arc<Daemon>,
     pub(crate) errands: Vec<Errands>,
 }
 
-/// Opens everything that a node needs, on a machine and a driver of that machine.
+/// Opens everything that a node needs besides its state directory, on a machine and a driver of that machine.
 pub(crate) fn assemble<D: Driver>(
     options: &Options,
     config: Config,
-    platform: &Platform,
+    (platform, state): (&Platform, &StateDir),
     driver: impl FnOnce(&NodeConfig) -> Result<(D, &'static str)>,
 ) -> Result<Assembly<D>> {
-    let (node, host) = (&options.node, &platform.host);
-    config.for_node(node)?;
-    let state = StateDir::open(host, &options.state)?;
-    let hooks = config.clone();
-    let furnished = furnish(options, config, (&state, platform), driver);
-    let (shard, backend, errands) =
-        furnished.inspect_err(|_| thaw_without_daemon((host, &state.path), (&hooks, node)))?;
-    Ok(Assembly { state, shard, backend, errands })
-}
-
-/// What there is besides the state directory.
-type Furniture<D> = (Shard<D>, Arc<Daemon>, Vec<Errands>);
-
-fn furnish<D: Driver>(
-    options: &Options,
-    config: Config,
-    (state, platform): (&StateDir, &Platform),
-    driver: impl FnOnce(&NodeConfig) -> Result<(D, &'static str)>,
-) -> Result<Furniture<D>> {
     let (name, host) = (&options.node, &platform.host);
     let view = config.for_node(name)?;
     let own = trust::own_key(host, &view, &state.path)?;
@@ -95,7 +75,7 @@ fn furnish<D: Driver>(
         errands: Mutex::default(),
         me: me.clone(),
     });
-    Ok((shard, backend, errands))
+    Ok(Assembly { shard, backend, errands })
 }
 
 /// The shard has ended: what it leaves is written and cleared away. The control server stops at `stop`, behind the last event.

@@ -44,7 +44,7 @@ pub use trust::KEY_FILE;
 
 use anyhow::{Result, anyhow};
 use assembly::{Assembly, assemble, close, remove_sockets};
-use backend::Daemon;
+use backend::{Daemon, thaw_without_daemon};
 use control::Remote;
 use errands::Errands;
 use helio_driver::{AnyDriver, DriverChoice};
@@ -109,15 +109,19 @@ pub fn run(options: &Options) -> Result<()> {
     lock_memory(&view)?;
     failed::note_panics();
     let control = view.node.control;
-    let Assembly { state, shard, backend, errands } =
-        assemble(options, config, &platform, |node| {
-            let (driver, why) = open_driver(node)?;
-            if let Some(why) = why {
-                tracing::warn!(%why, "io_uring cannot be used; threads are used instead");
-            }
-            let name = driver.name();
-            Ok((driver, name))
-        })?;
+    let state = StateDir::open(&platform.host, &options.state)?;
+    let configured = config.clone();
+    let assembled = assemble(options, config, (&platform, &state), |node| {
+        let (driver, why) = open_driver(node)?;
+        if let Some(why) = why {
+            tracing::warn!(%why, "io_uring cannot be used; threads are used instead");
+        }
+        let name = driver.name();
+        Ok((driver, name))
+    });
+    let place = (&platform.host, state.path.as_path());
+    let Assembly { shard, backend, errands } = assembled
+        .inspect_err(|why| thaw_without_daemon(place, (&configured, &options.node), why))?;
     let (ended, running) = oneshot::channel();
     // A kernel that does not end an operation keeps the thread: its end is told before, and it is not joined.
     thread::Builder::new().name("shard-0".into()).spawn(move || {

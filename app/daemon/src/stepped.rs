@@ -50,8 +50,10 @@ impl<D: Driver> Stepped<D> {
     /// As of [`crate::run`].
     pub fn start(options: &Options, platform: &Platform, driver: D) -> Result<Self> {
         let config = released::load(&platform.host, &options.config, &options.state)?;
-        let assembly = assemble(options, config, platform, |_| Ok((driver, "stepped")))?;
-        let Assembly { state, mut shard, backend, errands } = assembly;
+        config.for_node(&options.node)?;
+        let state = StateDir::open(&platform.host, &options.state)?;
+        let assembly = assemble(options, config, (platform, &state), |_| Ok((driver, "stepped")))?;
+        let Assembly { mut shard, backend, errands } = assembly;
         shard.begin();
         errands::begin(errands, &backend);
         let router = control::router(Arc::<Daemon>::clone(&backend));

@@ -507,7 +507,7 @@ impl Bitmap {
         self.grid.unit() * (self.dirty_between(range) + pending)
     }
 
-    fn dirty_between(&self, range: core::ops::Range<u64>) -> u64 {
+    pub(crate) fn dirty_between(&self, range: core::ops::Range<u64>) -> u64 {
         let mut count = 0;
         let mut at = range.start;
         while at < range.end {

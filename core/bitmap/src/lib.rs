@@ -16,6 +16,7 @@ mod counts;
 mod grid;
 mod hot;
 mod parts;
+mod stretches;
 
 pub use bitmap::{Bitmap, PAGE_REGIONS, Region};
 pub use grid::{Grid, add_run};

@@ -6,7 +6,7 @@
 //!                      └── fails ────────────────────────────────────────────────^
 //! ```
 //! Whether or not who asked still waits, `thaw` runs once for each `freeze` that was started. A daemon that stops waits for it. One
-//! that was killed leaves the file, and the next one runs `thaw`.
+//! that was killed leaves the file, and the next one runs `thaw`, also if it can serve no group.
 
 use super::{Daemon, both, of_refusal, stopping};
 use crate::blocking::blocking;
@@ -24,6 +24,10 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// How long a start that fails waits for the hook `thaw`.
+const THAWED_WITHIN: Duration = Duration::from_secs(60);
 
 /// The groups whose applications are frozen, or are about to be.
 #[derive(Debug, Default)]
@@ -108,7 +112,7 @@ impl Daemon {
             Ended::Code(0) => tokio::time::timeout(limit, cut.as_mut()).await.ok(),
             ended => Some(Err(not_frozen(group, act, &ended))),
         };
-        let thawed = record.thaw(thaw).await;
+        let thawed = record.thaw(thaw, Trial::Last).await;
         let span = (self.clock.now() - began).as_secs_f64();
         let name = act.name();
         tracing::info!(group, snapshot = %name, "the application was frozen for {span:.3} s");
@@ -139,49 +143,68 @@ impl Daemon {
             if let Ok(frozen) = self.freezes.begin(&record.group) {
                 let call = Call::new(self, &record.group, Occasion::Thaw, "");
                 tokio::spawn(async move {
-                    record.thaw_left(call).await;
+                    record.thaw_left(call, Trial::Last).await;
                     drop(frozen);
                 });
             }
         }
     }
 
-    fn freeze_record(&self, group: &str) -> Record {
-        Record::of((&self.host, &self.state), group)
+    fn freeze_record(&self, group: &str) -> FreezeRecord {
+        FreezeRecord::of((&self.host, &self.state), group)
     }
 }
 
-/// A node that cannot start thaws what a daemon that was killed left frozen. The caller holds the lock of the state directory.
-pub(crate) fn thaw_without_daemon(place: (&Host, &Path), (config, node): (&Config, &str)) {
-    let record = |group: &String| Record::of(place, group);
-    let left = |record: &Record| record.host.exists(&record.path);
-    let records: Vec<Record> = config.groups.keys().map(record).filter(left).collect();
+/// Runs the hook `thaw` where a daemon that was killed left applications frozen, and this one cannot start. What fails then is tried again
+/// at the next start: a device may be missing. The caller holds the lock of the state directory.
+pub(crate) fn thaw_without_daemon(
+    place: (&Host, &Path),
+    (config, node): (&Config, &str),
+    why: &anyhow::Error,
+) {
+    let record = |group: &String| FreezeRecord::of(place, group);
+    let left = |record: &FreezeRecord| record.host.exists(&record.path);
+    let records: Vec<FreezeRecord> = config.groups.keys().map(record).filter(left).collect();
     if records.is_empty() {
         return;
     }
-    let thaw = async {
-        for record in records {
-            let group = config.groups.get(&record.group);
-            let of = |it| Call::of(it, (node, &record.group), Occasion::Thaw, "");
-            record.thaw_left(group.and_then(of)).await;
-        }
+    tracing::error!("the daemon cannot start, and applications were left frozen: {why:#}");
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return tracing::warn!(%error, "the hook thaw cannot be run"),
     };
-    match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime.block_on(thaw),
-        Err(error) => {
-            tracing::warn!(%error, "applications may still be frozen: no thread for the hook thaw")
-        }
+    let mut thaws = JoinSet::new();
+    for record in records {
+        let group = config.groups.get(&record.group);
+        let of = |it| Call::of(it, (node, &record.group), Occasion::Thaw, "");
+        let call = group.and_then(of);
+        thaws
+            .spawn_on(async move { record.thaw_left(call, Trial::OfMany).await }, runtime.handle());
     }
+    let all = async { tokio::time::timeout(THAWED_WITHIN, thaws.join_all()).await };
+    if runtime.block_on(all).is_err() {
+        tracing::warn!("the hook thaw did not end within {THAWED_WITHIN:?}");
+    }
+    runtime.shutdown_background();
+}
+
+/// What becomes of the record if the hook fails.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Trial {
+    /// It was the only one.
+    Last,
+    /// The next start tries again.
+    OfMany,
 }
 
 /// The file that says that the application of a group is frozen. It contains the name of the snapshot.
-struct Record {
+struct FreezeRecord {
     host: Host,
     path: PathBuf,
     group: String,
 }
 
-impl Record {
+impl FreezeRecord {
     fn of((host, state): (&Host, &Path), group: &str) -> Self {
         let path = state.join("groups").join(format!("{group}.frozen"));
         Self { host: Host::clone(host), path, group: group.to_owned() }
@@ -210,9 +233,11 @@ impl Record {
         }
     }
 
-    async fn thaw(&self, thaw: Call) -> Result<(), ApiError> {
+    async fn thaw(&self, thaw: Call, trial: Trial) -> Result<(), ApiError> {
         let ended = thaw.run().await;
-        self.remove().await;
+        if trial == Trial::Last || matches!(ended, Ended::Code(0)) {
+            self.remove().await;
+        }
         let Ended::Code(0) = ended else {
             let group = &self.group;
             let text = format!(
@@ -225,7 +250,7 @@ impl Record {
     }
 
     /// Thaws what a daemon that was killed left frozen.
-    async fn thaw_left(&self, thaw: Option<Call>) {
+    async fn thaw_left(&self, thaw: Option<Call>, trial: Trial) {
         let group = &self.group;
         tracing::warn!(group, "the daemon ended while the application was frozen");
         let (host, path) = (Host::clone(&self.host), self.path.clone());
@@ -238,7 +263,9 @@ impl Record {
             );
             return self.remove().await;
         };
-        if let Err(ApiError { error, hint, .. }) = self.thaw(thaw.with_snapshot(&name, "")).await {
+        if let Err(ApiError { error, hint, .. }) =
+            self.thaw(thaw.with_snapshot(&name, ""), trial).await
+        {
             tracing::warn!(group, hint, "{error}");
         }
     }

@@ -52,7 +52,7 @@ impl Group {
         !matches!(self.releasing, Releasing::No)
     }
 
-    /// Whether its stores and its metadata are somebody else's. Late operations on them may still end.
+    /// Whether its stores and its metadata are given back. Late operations on them may still end.
     pub(super) fn is_let_go(&self) -> bool {
         matches!(self.releasing, Releasing::Done)
     }

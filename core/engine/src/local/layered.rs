@@ -500,7 +500,7 @@ impl Local {
         self.layered.stack.is_rolling_back()
     }
 
-    /// How far it is, which takes time.
+    /// How far it is, which takes time. Also of one whose beginning failed, if a restart may continue it: clients still read the members.
     pub(crate) fn rollback(&self) -> Option<RollbackStatus> {
         self.layered.stack.rollback()
     }
@@ -523,7 +523,9 @@ impl Local {
                 format!("volume {volume} could not be read to preserve its content: {fault}");
             return (what, repair(fault, "repair its disk"));
         }
-        if let Some(RollbackStatus { failed: Some(fault), .. }) = self.rollback() {
+        if let Some(RollbackStatus { failed: Some(fault), .. }) = self.rollback()
+            && self.is_rolling_back()
+        {
             let what = format!("the rest of a restore cannot be written: {fault}");
             let disks = "repair the disks of the volumes and of the before-image file";
             return (what, repair(fault, disks));

@@ -352,47 +352,12 @@ impl Check {
     }
 }
 
-/// Every volume in stretches with as many regions that nothing marks as any other one has, or one more: with few of them each is compared.
+/// Every volume in stretches with equal numbers of regions that nothing marks: if there are few of them, each is compared.
 fn samples(marks: &Bitmap) -> Vec<Sample> {
-    let cut = |open: Vec<Range<u64>>| {
-        let all: u64 = open.iter().map(|run| run.end - run.start).sum();
-        let count = all.min(SAMPLES);
-        let at = move |n: u64| nth(&open, all * n / count);
-        (0..count).map(move |n| at(n)..at(n + 1)).collect::<Vec<_>>()
-    };
     let place = (VolumeIndex::default(), Extent::default());
     let sample = |regions| Sample { regions, place, looks: 0, ours: Vec::new() };
-    unmarked(marks).into_iter().flat_map(cut).map(sample).collect()
-}
-
-/// The regions of each volume that nothing marks.
-fn unmarked(marks: &Bitmap) -> Vec<Vec<Range<u64>>> {
-    let grid = marks.grid();
-    let runs = marks.differing_runs().into_iter();
-    let mut marked: Vec<_> = runs.map(|(volume, extent)| grid.touched(volume, extent)).collect();
-    marked.sort_by_key(|run| run.start);
-    let mut marked = marked.into_iter().peekable();
-    let mut open = |regions: Range<u64>| {
-        let (mut runs, mut from) = (Vec::new(), regions.start);
-        while let Some(run) = marked.next_if(|run| run.start < regions.end) {
-            runs.push(from..run.start);
-            from = run.end;
-        }
-        runs.push(from..regions.end);
-        runs
-    };
-    grid.volumes().map(&mut open).collect()
-}
-
-/// The region of that rank among these, or the one behind the last.
-fn nth(runs: &[Range<u64>], mut rank: u64) -> u64 {
-    for run in runs {
-        if rank < run.end - run.start {
-            return run.start + rank;
-        }
-        rank -= run.end - run.start;
-    }
-    runs.last().map_or(0, |run| run.end)
+    let stretches = marks.grid().volumes().flat_map(|regions| marks.stretches(regions, SAMPLES));
+    stretches.map(sample).collect()
 }
 
 impl Sample {

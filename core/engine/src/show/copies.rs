@@ -62,7 +62,8 @@ impl View<'_> {
         self.local.is_rolling_back()
     }
 
-    /// How far it is, which takes time, and the name of its copy.
+    /// How far it is, which takes time, and the name of its copy. Also of one whose beginning failed, if a restart may continue it: clients
+    /// still read the members.
     #[must_use]
     pub fn rollback(&self) -> Option<(Option<CopyName>, RollbackStatus)> {
         let rollback = self.local.rollback()?;

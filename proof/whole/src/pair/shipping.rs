@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!   Never ──begin is sent──> Unsure ──its response──> Begun(node) ──the disk is put in place──> Placed(node)
-//!     ^                        ^────────────────── begin is sent again ──┴───────────────────────────┤
+//!     ^                        ^────── begin is sent again, or the operator gives up ─┴──────────────┤
 //!     └─────────────────────────────────────── the response to end ──────────────────────────────────┘
 //! ```
 
@@ -51,6 +51,7 @@ impl Run {
             Shipping::Never => self.post(node, group, "seed/end", &json!({}), Wish::Other),
             Shipping::Unsure | Shipping::Begun(_) | Shipping::Placed(_) => {
                 let body = json!({ "full": true, "give_up_safe_copy": false });
+                self.groups[group].shipping = Shipping::Unsure;
                 self.post(node, group, "resync", &body, Wish::Other);
             }
         }
@@ -75,6 +76,7 @@ impl Run {
             return;
         }
         self.nodes[to].remove_metadata(self.groups[group].shape.name);
+        // Also if no new file can be created.
         self.groups[group].promised.forgets(to);
         if !self.create_metadata(to, group) {
             return;

@@ -246,13 +246,13 @@ impl Group {
             }
             (Some(error), ..) => StoreOutcome::Failed(self.store_failed(leg, &error.into())),
             (None, _, StoreOp::Zero { fua: true, .. } | StoreOp::Discard { fua: true, .. }) => {
-                let Some(store) = self.open_member(leg) else {
-                    return self.tell_unflushed(slot, now);
-                };
-                let flush = store.flush();
-                self.ios[slot as usize] = Some(Io { leg, op: StoreOp::Flush, read_as });
-                driver.submit(token(Kind::StoreSync, self.index, slot), flush);
-                return;
+                if let Some(flush) = self.open_member(leg).map(Member::flush) {
+                    self.ios[slot as usize] = Some(Io { leg, op: StoreOp::Flush, read_as });
+                    driver.submit(token(Kind::StoreSync, self.index, slot), flush);
+                    return;
+                }
+                // The group was released: nothing can make the change durable any more.
+                StoreOutcome::Failed(StoreFault::Silent)
             }
             (None, Outcome::Read { buffer, .. }, StoreOp::Read { extent }) => {
                 self.report(extent, buffer.into_shared(), read_as, pool)
@@ -261,12 +261,6 @@ impl Group {
         };
         self.tell(now, Event::StoreDone { io: IoId(u64::from(slot)), outcome });
         self.member_is_idle(leg, now, driver);
-    }
-
-    /// A late change was to be durable, and nothing can make it so any more.
-    fn tell_unflushed(&mut self, slot: u32, now: Moment) {
-        let outcome = StoreOutcome::Failed(StoreFault::Silent);
-        self.tell(now, Event::StoreDone { io: IoId(u64::from(slot)), outcome });
     }
 
     /// Names the bytes of what differs: all that was read where all of it does, otherwise in buffers of their own.

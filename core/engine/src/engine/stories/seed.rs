@@ -255,7 +255,7 @@ fn few_samples_of_a_shipped_disk_are_read_at_once() {
 }
 
 #[test]
-fn every_region_is_compared_if_few_are_unmarked() {
+fn every_unmarked_region_is_compared_if_there_are_few() {
     let (mut desk, peer) = Desk::primary_of(&[Bytes::mib(8)], config());
     desk.command(BEGIN);
     desk.save(true);
