@@ -441,8 +441,8 @@ impl Stage<'_> {
         self.driver.at(self.cluster.now(), Act::Round);
     }
 
-    /// Equal images, replicating, one verdict on both nodes, no request or command waits, nothing is left over, and no restart is left
-    /// to the operator: in the last act of a story nobody goes round, and metadata that failed once is not written before a restart.
+    /// Equal images, replicating, one verdict on both nodes, no request or command waits, nothing is left over, and no node waits for
+    /// the operator to restart it. The operator acts no more in the last part of a story, and a daemon whose metadata failed writes none.
     fn is_settled(&self) -> bool {
         let engine = |side: &Side| self.cluster.node(*side).engine.as_ref();
         // Of both: where a store fails at this very moment, its peer has not heard of it yet.

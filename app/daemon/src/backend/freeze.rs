@@ -191,9 +191,9 @@ pub(crate) fn thaw_without_daemon(
 /// What becomes of the record if the hook fails.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Trial {
-    /// It was the only one.
+    /// It is removed.
     Last,
-    /// The next start tries again.
+    /// It stays, and the next start runs the hook again.
     OfMany,
 }
 
