@@ -5,21 +5,31 @@ use super::Shard;
 use super::callers::Caller;
 use super::strangers::{Introduced, farewell};
 use super::stream::Stream;
-use helio_driver::{Buffer, Driver};
+use super::token::Kind;
+use helio_driver::{Driver, Outcome};
 use helio_format::message::{Hello, Parting};
 use helio_units::Moment;
 use std::net::SocketAddr;
 
 impl<D: Driver> Shard<D> {
-    /// Bytes arrived from one, `at` its slot and epoch.
-    pub(super) fn stranger_spoke(
+    /// Something of a stranger ended, `at` its slot and epoch.
+    pub(super) fn stranger_done(
         &mut self,
+        kind: Kind,
         at: (usize, u32),
-        buffer: Buffer,
-        count: Option<usize>,
+        outcome: Outcome,
         now: Moment,
     ) {
-        match self.strangers.received(at, buffer, count, now, &mut self.driver) {
+        let Self { strangers, driver, .. } = self;
+        let introduced = match outcome {
+            Outcome::Recv { buffer, result } => {
+                strangers.received(at, buffer, result.ok(), now, driver)
+            }
+            Outcome::Send { pieces, .. } => strangers.sent(at, pieces, now, driver),
+            Outcome::Compute => strangers.shaken(at, now, driver),
+            other => panic!("a {kind:?} cannot end as {other:?}"),
+        };
+        match introduced {
             Introduced::Hello { stream, from, hello } => self.introduced(stream, from, hello, now),
             Introduced::UnknownKey { key, from } => {
                 // Groups with other peers are not concerned.

@@ -19,11 +19,13 @@ pub(crate) mod census;
 mod clients;
 mod clock;
 mod copies;
+mod crowd;
 mod dials;
 mod events;
 mod explain;
 mod group;
 mod guard;
+mod handshake;
 mod introduce;
 mod isolate;
 mod link;
@@ -444,11 +446,8 @@ impl<D: Driver> Shard<D> {
                 self.link_done(index, detail, outcome, now)
             }
             (Kind::PartingSend, _) => self.leaving[index] = None,
-            (Kind::StrangerRecv, Outcome::Recv { buffer, result }) => {
-                self.stranger_spoke((index, detail), buffer, result.ok(), now);
-            }
-            (Kind::StrangerSend, Outcome::Send { pieces, .. }) => {
-                self.strangers.sent(index, detail, pieces, &mut self.driver);
+            (Kind::StrangerRecv | Kind::StrangerSend | Kind::StrangerShake, outcome) => {
+                self.stranger_done(kind, (index, detail), outcome, now);
             }
             (kind, outcome) => panic!("a {kind:?} cannot end as {outcome:?}"),
         }

@@ -2,7 +2,9 @@
 //! Connections on the peers' port whose first message has not come yet: nobody knows which group they are about.
 
 use crate::shard::census::Table;
+use crate::shard::crowd::makes_room;
 use crate::shard::guard::Door;
+use crate::shard::handshake::{Handshake, Turns};
 use crate::shard::log::{Port, RefusalLog};
 use crate::shard::stream::Stream;
 use crate::shard::token::{Kind, token};
@@ -14,7 +16,7 @@ use helio_units::{Bytes, Moment};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Most strangers at once; the next one takes the place of the oldest.
+/// Most strangers at once; the next one takes the place of another one.
 pub(crate) const STRANGERS_MAX: usize = 64;
 /// A stranger that has not said hello by then goes.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -25,6 +27,9 @@ const RECV_BYTES: usize = 4096;
 struct Stranger {
     epoch: u32,
     stream: Stream,
+    /// What TLS has to say to it.
+    out: Vec<Piece>,
+    handshake: Handshake,
     from: Option<SocketAddr>,
     incoming: Incoming,
     until: Moment,
@@ -48,6 +53,8 @@ pub(crate) struct Strangers {
     slots: Vec<Option<Stranger>>,
     epochs: u32,
     pool: Pool,
+    /// Whose handshake is worked on.
+    turns: Turns,
     pub(crate) door: Door,
     pub(crate) log: RefusalLog,
 }
@@ -56,7 +63,7 @@ impl Strangers {
     pub(crate) fn new(door: Door) -> Self {
         // A hello has no payload, so a stranger may use no payload memory at all.
         let (pool, log) = (Pool::new(Bytes::ZERO), RefusalLog::new(Port::Peers));
-        Self { slots: Vec::new(), epochs: 0, pool, door, log }
+        Self { slots: Vec::new(), epochs: 0, pool, turns: Turns::default(), door, log }
     }
 
     /// Somebody connected.
@@ -69,7 +76,7 @@ impl Strangers {
     ) {
         self.epochs = self.epochs.wrapping_add(1);
         let slot = self.slots.iter().position(Option::is_none).unwrap_or(self.slots.len());
-        let slot = if slot < STRANGERS_MAX { slot } else { self.oldest() };
+        let slot = if slot < STRANGERS_MAX { slot } else { self.least_wanted() };
         if slot == self.slots.len() {
             self.slots.push(None);
         }
@@ -77,6 +84,8 @@ impl Strangers {
         let mut stranger = Stranger {
             epoch: self.epochs,
             stream: Stream::new(socket, RECV_BYTES),
+            out: Vec::new(),
+            handshake: Handshake::default(),
             from,
             incoming: Incoming::default(),
             until: now + PATIENCE,
@@ -91,9 +100,12 @@ impl Strangers {
         Table::of(&self.slots)
     }
 
-    fn oldest(&self) -> usize {
-        let age = |n: &usize| self.slots[*n].as_ref().map_or(Moment::ZERO, |s| s.until);
-        (0..self.slots.len()).min_by_key(age).unwrap_or(0)
+    /// At the limit: one of the host that has the most, first one that sent nothing, and else the oldest.
+    fn least_wanted(&self) -> usize {
+        let all = self.slots.iter().enumerate();
+        let crowd = all.filter_map(|(slot, it)| it.as_ref().map(|it| (slot, it)));
+        let host = |it: &Stranger| it.from.map(|from| from.ip());
+        makes_room(crowd.map(|(slot, it)| (slot, host(it), (it.began, it.until)))).unwrap_or(0)
     }
 
     fn drop_slot(&mut self, slot: usize, driver: &mut dyn Driver) {
@@ -102,34 +114,85 @@ impl Strangers {
         }
     }
 
+    fn at(&mut self, (slot, epoch): (usize, u32)) -> Option<&mut Stranger> {
+        self.slots.get_mut(slot)?.as_mut().filter(|stranger| stranger.epoch == epoch)
+    }
+
     /// Bytes arrived from one.
     pub(crate) fn received(
         &mut self,
-        (slot, epoch): (usize, u32),
+        at: (usize, u32),
         buffer: Buffer,
         count: Option<usize>,
         now: Moment,
         driver: &mut dyn Driver,
     ) -> Introduced {
-        let known =
-            self.slots.get(slot).is_some_and(|s| s.as_ref().is_some_and(|s| s.epoch == epoch));
-        let Some(Some(stranger)) = self.slots.get_mut(slot).filter(|_| known) else {
+        let slot = at.0;
+        let Some(first) = self.at(at).map(|stranger| !std::mem::replace(&mut stranger.began, true))
+        else {
             return Introduced::Nothing;
         };
         let Some(count) = count.filter(|n| *n > 0) else {
             self.drop_slot(slot, driver);
             return Introduced::Nothing;
         };
-        if !std::mem::replace(&mut stranger.began, true) {
-            match self.door.answer(buffer[0]) {
-                Ok(Some(session)) => stranger.stream.secure(session),
-                Ok(None) => {}
-                Err(why) => return self.send_away(slot, why, now, driver),
-            }
+        let answer = if first { self.door.answer(buffer[0]) } else { Ok(None) };
+        let Some(stranger) = &mut self.slots[slot] else { return Introduced::Nothing };
+        match answer {
+            Ok(Some(session)) => stranger.handshake = Handshake::Due(session),
+            Ok(None) => {}
+            Err(why) => return self.send_away(slot, why, now, driver),
         }
         stranger.stream.received(buffer, count);
+        self.digest(slot, now, driver)
+    }
+
+    /// A piece of work of a handshake was done.
+    pub(crate) fn shaken(
+        &mut self,
+        at: (usize, u32),
+        now: Moment,
+        driver: &mut dyn Driver,
+    ) -> Introduced {
+        self.turns.ended();
+        let introduced = match self.at(at).map(|it| it.handshake.done(&mut it.stream)) {
+            None => Introduced::Nothing,
+            Some(true) => self.digest(at.0, now, driver),
+            Some(false) => self.send_away(at.0, "its TLS handshake panicked", now, driver),
+        };
+        self.take_turns(driver);
+        introduced
+    }
+
+    /// A batch of the handshake was taken.
+    pub(crate) fn sent(
+        &mut self,
+        at: (usize, u32),
+        pieces: Vec<Piece>,
+        now: Moment,
+        driver: &mut dyn Driver,
+    ) -> Introduced {
+        let Some(stranger) = self.at(at) else { return Introduced::Nothing };
+        stranger.stream.sent(pieces, &mut stranger.out);
+        self.digest(at.0, now, driver)
+    }
+
+    /// Hands out the next piece of work of a handshake, if none is under way.
+    fn take_turns(&mut self, driver: &mut dyn Driver) {
+        let Self { turns, slots, .. } = self;
+        turns.hand_out(Kind::StrangerShake, driver, |(slot, epoch)| {
+            let stranger = slots[slot].as_mut().filter(|stranger| stranger.epoch == epoch);
+            stranger.and_then(|it| it.handshake.begin(&it.stream))
+        });
+    }
+
+    /// Goes on with what arrived: first the handshake, then the hello. Nothing goes on while something is being sent, so that no
+    /// stream is handed over in the middle of that.
+    fn digest(&mut self, slot: usize, now: Moment, driver: &mut dyn Driver) -> Introduced {
+        let Some(stranger) = &mut self.slots[slot] else { return Introduced::Nothing };
+        stranger.handshake.go_on(&mut stranger.stream, &mut stranger.out);
         // What TLS has to say: its part of the handshake, or why there is none.
-        if let Some(op) = stranger.stream.send(&mut Vec::new()) {
+        if let Some(op) = stranger.stream.send(&mut stranger.out) {
             driver.submit(token(Kind::StrangerSend, slot, stranger.epoch), op);
         }
         if let Some(error) = stranger.stream.failure() {
@@ -137,6 +200,17 @@ impl Strangers {
             let unknown = if let TlsError::UnknownKey { key } = error { Some(*key) } else { None };
             let sent_away = self.send_away(slot, &why, now, driver);
             return unknown.map_or(sent_away, |key| Introduced::UnknownKey { key, from });
+        }
+        if stranger.handshake.wants_turn(&stranger.stream) {
+            self.turns.wait((slot, stranger.epoch), stranger.handshake.has_begun());
+            self.take_turns(driver);
+            return Introduced::Nothing;
+        }
+        if stranger.stream.is_sending() || !stranger.handshake.is_settled() {
+            if stranger.handshake.listens() {
+                receive(slot, stranger, driver);
+            }
+            return Introduced::Nothing;
         }
         // TLS hands out a long record in parts.
         loop {
@@ -206,23 +280,6 @@ impl Strangers {
             stranger.incoming.consume(stranger.stream.unread(), &self.pool).ok()?;
         stranger.stream.consume(taken);
         arrived.map(|arrived| arrived.message)
-    }
-
-    /// A batch of the handshake was taken.
-    pub(crate) fn sent(
-        &mut self,
-        slot: usize,
-        epoch: u32,
-        pieces: Vec<Piece>,
-        driver: &mut dyn Driver,
-    ) {
-        let found = self.slots.get_mut(slot).and_then(Option::as_mut);
-        if let Some(stranger) = found.filter(|stranger| stranger.epoch == epoch) {
-            stranger.stream.sent(pieces, &mut Vec::new());
-            if let Some(op) = stranger.stream.send(&mut Vec::new()) {
-                driver.submit(token(Kind::StrangerSend, slot, epoch), op);
-            }
-        }
     }
 
     fn send_away(

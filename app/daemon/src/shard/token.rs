@@ -38,6 +38,8 @@ pub(crate) enum Kind {
     StrangerRecv,
     /// The last words to one.
     StrangerSend,
+    /// The arithmetic of a handshake with one; detail: its epoch.
+    StrangerShake,
     /// The arithmetic of a handshake with an NBD client; detail: its epoch.
     ClientShake,
     /// A store's operation for a request that the engine has no part in; index: the request.
@@ -46,7 +48,7 @@ pub(crate) enum Kind {
     AttachReady,
 }
 
-const KINDS: [Kind; 19] = [
+const KINDS: [Kind; 20] = [
     Kind::Woken,
     Kind::AcceptClient,
     Kind::AcceptPeer,
@@ -63,6 +65,7 @@ const KINDS: [Kind; 19] = [
     Kind::PartingSend,
     Kind::StrangerRecv,
     Kind::StrangerSend,
+    Kind::StrangerShake,
     Kind::ClientShake,
     Kind::Request,
     Kind::AttachReady,

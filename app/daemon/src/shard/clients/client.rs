@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One connection: its stream, its session, what it has under way.
 
-use super::handshake::Handshake;
 use super::room::{TAKEN_A_SECOND, TAKING_PATIENCE};
+use crate::shard::handshake::Handshake;
 use crate::shard::requests::{Load, Place};
 use crate::shard::stream::Stream;
 use helio_driver::{Accepted, Buffer, Computation, Op, Piece, Pool, process_of};
@@ -157,33 +157,32 @@ impl Client {
         self.stream.enlarge(RECV_BYTES);
     }
 
+    /// The client asked for TLS.
+    pub(super) fn start_tls(&mut self) {
+        let session = self.tls.as_ref().map(NbdTls::accept);
+        self.handshake = session.map_or(Handshake::Settled, Handshake::Due);
+    }
+
     /// Goes on with TLS that was asked for, once everything said so far is with the socket.
     pub(super) fn secure_if_due(&mut self) {
-        let quiet = self.out.iter().all(Piece::is_empty) && !self.stream.is_sending();
-        if self.handshake.is_settled() || !quiet {
-            return;
-        }
-        if let Some(session) = self.handshake.quiet(self.tls.as_ref(), plain(&mut self.out)) {
-            self.stream.secure(session);
+        if self.handshake.go_on(&mut self.stream, &mut self.out) {
             self.session.secured();
         }
     }
 
     /// Whether bytes of its handshake wait to be worked on.
     pub(super) fn wants_turn(&self) -> bool {
-        self.handshake.wants_bytes() && !self.leaving && !self.stream.unread().is_empty()
+        !self.leaving && self.handshake.wants_turn(&self.stream)
     }
 
     /// The next piece of work of its handshake.
     pub(super) fn take_turn(&mut self) -> Option<Computation> {
-        if self.wants_turn() { self.handshake.begin(self.stream.unread()) } else { None }
+        if self.leaving { None } else { self.handshake.begin(&self.stream) }
     }
 
     /// That work ended. Returns false if it panicked.
     pub(super) fn turn_taken(&mut self) -> bool {
-        let used = self.handshake.done();
-        self.stream.consume(used.unwrap_or(0));
-        used.is_some()
+        self.handshake.done(&mut self.stream)
     }
 
     /// Sends what is due; at the end, that nothing more comes.

@@ -3,11 +3,10 @@
 
 use super::Clients;
 use super::client::Client;
+use crate::shard::crowd::makes_room;
 use helio_driver::Driver;
 use helio_plant::{Plant, planted};
 use helio_units::Moment;
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
 
 /// The most connections that have not chosen an export. There is room for all clients, since all may connect at once.
 pub(crate) const fn guests_of(clients: u32) -> u32 {
@@ -29,13 +28,9 @@ impl Clients {
             let all = self.slots.iter().enumerate();
             all.filter_map(|(n, it)| Some((n, it.as_ref().filter(|it| it.place.is_none())?)))
         };
-        let mut hosts = BTreeMap::<_, u32>::new();
-        guests().for_each(|(_, guest)| *hosts.entry(guest.host()).or_default() += 1);
-        let least = |(_, guest): &(usize, &Client)| {
-            let of_host = hosts.get(&guest.host()).copied().unwrap_or_default();
-            (Reverse(of_host), !guest.leaving, guest.spoke, guest.until)
-        };
-        let Some((slot, _)) = guests().min_by_key(least) else { return };
+        let rank = |guest: &Client| (!guest.leaving, guest.spoke, guest.until);
+        let crowd = guests().map(|(slot, guest)| (slot, guest.host(), rank(guest)));
+        let Some(slot) = makes_room(crowd) else { return };
         if let Some(guest) = self.free(slot, driver) {
             let why = "a newer connection took its place before it chose an export";
             self.log.refused(guest.from, why, now);

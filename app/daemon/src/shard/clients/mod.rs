@@ -8,20 +8,19 @@ mod answers;
 mod catalogue;
 mod client;
 mod guests;
-mod handshake;
 mod listing;
 mod room;
 
 use crate::shard::census::Table;
 use crate::shard::group::{Group, User};
+use crate::shard::handshake::Turns;
 use crate::shard::log::{Port, RefusalLog};
 use crate::shard::requests::{Asker, Ended, Io, Operation, Origin, Place, Reply, Requests};
 use crate::shard::token::{Kind, token};
 pub(crate) use catalogue::{Catalogue, export_of, is_in_copy};
 use client::{Arriving, Client, plain};
 pub(crate) use guests::guests_of;
-use handshake::{Handshake, Turns};
-use helio_driver::{Accepted, Buffer, Driver, Op, Piece};
+use helio_driver::{Accepted, Buffer, Driver, Piece};
 use helio_nbd::{Command, Request, Step, TlsPolicy};
 use helio_plant::{Plant, planted};
 use helio_tls::NbdTls;
@@ -342,12 +341,11 @@ impl Clients {
 
     /// Hands out the next piece of work of a handshake, if none is under way.
     fn take_turns(&mut self, driver: &mut dyn Driver) {
-        while let Some((slot, epoch)) = self.turns.next() {
-            if let Some(computation) = self.client(slot, epoch).and_then(Client::take_turn) {
-                self.turns.began();
-                driver.submit(token(Kind::ClientShake, slot, epoch), Op::Compute(computation));
-            }
-        }
+        let Self { turns, slots, .. } = self;
+        turns.hand_out(Kind::ClientShake, driver, |(slot, epoch)| {
+            let client = slots[slot].as_mut().filter(|client| client.epoch == epoch);
+            client.and_then(Client::take_turn)
+        });
     }
 
     /// Turns what arrived into requests, as far as bounds allow; asks for more; sends what is due.
@@ -427,7 +425,7 @@ impl Clients {
             Step::NeedMore => return false,
             Step::Negotiating => {}
             Step::StartTls => {
-                client.handshake = Handshake::Due;
+                client.start_tls();
                 self.pump_slot(slot, io.driver);
             }
             Step::Ready { handle, .. } => {
