@@ -11,9 +11,10 @@ use helio_attach::{Kernel, Settling, apart};
 use std::io;
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::process::Command;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 /// A device that is being flushed is looked at so often.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -28,7 +29,7 @@ impl Attaches {
     ) -> Result<String, ApiError> {
         let name = (group.to_owned(), wish.volume.clone());
         let title = format!("{group}/{}", wish.volume);
-        let mut desk = self.desk_for(&name).await?;
+        let mut desk = self.desk_for(&name, wish.force).await?;
         let Some(entry) = desk.entries.get_mut(&name) else {
             let text = format!("{title} is not attached on this node");
             return Err(ApiError::new(
@@ -38,9 +39,10 @@ impl Attaches {
             ));
         };
         if let Some(live) = entry.live.take() {
-            entry.busy = Some(Busy::Leaving);
+            let insists = Arc::new(Notify::new());
+            entry.busy = Some(Busy::Leaving { insists: Arc::clone(&insists) });
             drop(desk);
-            let freed = self.give_free(&name, live, wish.force).await;
+            let freed = self.give_free(&name, live, wish.force, &insists).await;
             desk = self.desk.lock().await;
             self.freed.notify_waiters();
             // Nobody else touches what is leaving.
@@ -66,13 +68,15 @@ impl Attaches {
         desk.stopping = true;
         let (mut used, mut kept) = (Vec::new(), Vec::new());
         for (name, entry) in &mut desk.entries {
-            match entry.busy {
-                Some(Busy::Leaving) => used.push(is_leaving(name).error),
+            match &entry.busy {
+                Some(Busy::Leaving { .. }) => used.push(is_leaving(name).error),
                 Some(Busy::Arriving | Busy::Ending) => used.push(is_arriving(name).error),
                 None => {}
             }
             let Some(live) = entry.live.take() else { continue };
-            let Err((live, error)) = self.give_free(name, live, false).await else { continue };
+            // Who would insist has no desk; a second signal ends the daemon.
+            let freed = self.give_free(name, live, false, &Notify::new()).await;
+            let Err((live, error)) = freed else { continue };
             match &live {
                 Some(live) if live.device.outlives_us() => kept.push(error.error),
                 Some(_) => used.push(error.error),
@@ -133,6 +137,7 @@ impl Attaches {
         name: &Name,
         live: Live,
         force: bool,
+        insists: &Notify,
     ) -> Result<(), (Option<Live>, ApiError)> {
         let Live { mut device, shape, mut gone } = live;
         // One that nobody serves any more is of no use to anybody, and a flush of it would not end.
@@ -152,7 +157,7 @@ impl Attaches {
             && let Some(node) = node
         {
             let kernel = &*self.places.platform.kernel;
-            match settled(kernel, &node, &mut device, &mut gone).await {
+            match settled(kernel, &node, &mut device, (&mut gone, insists)).await {
                 Settled::Done => {}
                 Settled::Refused(error) if error.raw_os_error() == Some(libc::EBUSY) => {
                     why = Some(String::from("used by a process that this daemon cannot see"));
@@ -194,7 +199,7 @@ enum Settled {
     Done,
     /// It is claimed, or cannot be written.
     Refused(io::Error),
-    /// Nobody serves it any more, so that a flush of it would not end.
+    /// Nobody serves it any more, so that a flush of it would not end; or nobody is to wait for that end.
     Unserved(io::Error),
 }
 
@@ -203,16 +208,20 @@ async fn settled(
     kernel: &dyn Kernel,
     node: &Path,
     device: &mut Front,
-    gone: &mut oneshot::Receiver<String>,
+    (gone, insists): (&mut oneshot::Receiver<String>, &Notify),
 ) -> Settled {
-    let settling = settle(kernel, node);
-    tokio::pin!(settling);
+    let (settling, insisted) = (settle(kernel, node), insists.notified());
+    tokio::pin!(settling, insisted);
     let mut looks = tokio::time::interval(LOOK_EVERY);
     loop {
         tokio::select! {
             biased;
             why = &mut *gone => {
                 let why = why.unwrap_or_else(|_| String::from("the daemon no longer serves it"));
+                return Settled::Unserved(io::Error::other(why));
+            }
+            () = &mut insisted => {
+                let why = "another command detached it with --force";
                 return Settled::Unserved(io::Error::other(why));
             }
             ended = &mut settling => return match ended {

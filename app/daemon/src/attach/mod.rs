@@ -82,10 +82,13 @@ struct Entry {
 }
 
 /// What is done to an entry without the lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 enum Busy {
     Arriving,
-    Leaving,
+    Leaving {
+        /// Ends the wait for its flush, which may be for something that does not come before it has left.
+        insists: Arc<Notify>,
+    },
     /// Its device is taken away, since nobody serves it any more.
     Ending,
 }
@@ -116,9 +119,7 @@ impl Attaches {
         let places = Places { files, links, platform: platform.clone() };
         let (book, records) = Book::open(&platform.host, &state.join("attach.json"))?;
         clear(&places, records.iter().map(Record::name));
-        let entry = |record: Record| {
-            (record.name(), Entry { record, live: None, busy: None, kept: true, why: None })
-        };
+        let entry = |record: Record| (record.name(), Entry::new(record, true));
         let entries = records.into_iter().map(entry).collect();
         let desk = Mutex::new(Desk { book, entries, stopping: false });
         Ok(Self { places, shard, desk, freed: Notify::new() })
@@ -138,7 +139,7 @@ impl Attaches {
         };
         let record = Record { group, volume, read_only, via };
         let name = record.name();
-        let mut desk = self.desk_for(&name).await?;
+        let mut desk = self.desk_for(&name, false).await?;
         if desk.stopping {
             return Err(ApiError::new("stopping", "the daemon is stopping", "start it again"));
         }
@@ -159,8 +160,7 @@ impl Attaches {
             let text = format!("{ATTACHED_MOST} volumes are already attached");
             return Err(ApiError::new("attach-failed", text, "detach one first"));
         }
-        let new = Entry { record, live: None, busy: None, kept: false, why: None };
-        let entry = desk.entries.entry(name.clone()).or_insert(new);
+        let entry = desk.entries.entry(name.clone()).or_insert(Entry::new(record, false));
         entry.busy = Some(Busy::Arriving);
         let record = entry.record.clone();
         drop(desk);
@@ -192,21 +192,28 @@ impl Attaches {
         Ok(self.with_user(shown).await)
     }
 
-    /// The desk, once nobody has that volume in his hands.
-    async fn desk_for(&self, name: &Name) -> Result<MutexGuard<'_, Desk>, ApiError> {
+    /// The desk, once nobody has that volume in his hands. With `force` who detaches it has to come to an end.
+    async fn desk_for(&self, name: &Name, force: bool) -> Result<MutexGuard<'_, Desk>, ApiError> {
         let until = Instant::now() + ARRIVES_WITHIN;
         loop {
             let freed = self.freed.notified();
             tokio::pin!(freed);
             freed.as_mut().enable();
             let desk = self.desk.lock().await;
-            match desk.entries.get(name).and_then(|entry| entry.busy) {
+            let busy = desk.entries.get(name).and_then(|entry| entry.busy.clone());
+            let why = match &busy {
                 None => return Ok(desk),
-                Some(Busy::Leaving) => return Err(is_leaving(name)),
-                Some(Busy::Arriving | Busy::Ending) => drop(desk),
+                Some(Busy::Leaving { .. }) => is_leaving(name),
+                Some(Busy::Arriving | Busy::Ending) => is_arriving(name),
+            };
+            drop(desk);
+            match busy {
+                Some(Busy::Leaving { insists }) if force => insists.notify_one(),
+                Some(Busy::Leaving { .. }) => return Err(why),
+                _ => {}
             }
             if tokio::time::timeout_at(until, freed).await.is_err() {
-                return Err(is_arriving(name));
+                return Err(why);
             }
         }
     }
@@ -291,15 +298,17 @@ impl Attaches {
         let shape = live.as_ref().map(|live| live.shape);
         let device = live.as_ref().map(|live| live.device.clone_for_show());
         let attachment = Attachment {
-            state: if device.is_some() || *busy == Some(Busy::Ending) {
+            state: if device.is_some() || matches!(busy, Some(Busy::Ending)) {
                 AttachState::Attached
             } else {
                 AttachState::Waiting
             },
             reason: match &device {
                 Some(device) => device.note.clone(),
-                None if *busy == Some(Busy::Leaving) => Some(String::from("it is being detached")),
-                None if *busy == Some(Busy::Ending) => Some(String::from("it ends")),
+                None if matches!(busy, Some(Busy::Leaving { .. })) => {
+                    Some(String::from("it is being detached"))
+                }
+                None if matches!(busy, Some(Busy::Ending)) => Some(String::from("it ends")),
                 None => why.clone(),
             },
             via: record.via,
@@ -324,6 +333,12 @@ impl Attaches {
             volume: name.1,
         };
         (attachment, device)
+    }
+}
+
+impl Entry {
+    const fn new(record: Record, kept: bool) -> Self {
+        Self { record, live: None, busy: None, kept, why: None }
     }
 }
 

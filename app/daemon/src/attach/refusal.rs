@@ -11,7 +11,11 @@ use std::path::Path;
 
 pub(super) fn is_leaving((group, volume): &Name) -> ApiError {
     let text = format!("{group}/{volume} is already being detached");
-    ApiError { retry: true, ..ApiError::new("busy", text, "wait for its end") }
+    let hint = format!(
+        "wait for its end; `helio status {group}` shows what writes and flushes wait for. `helio detach {group}/{volume} --force` ends \
+         the wait and removes the device; writes that were not flushed may be lost"
+    );
+    ApiError { retry: true, ..ApiError::new("busy", text, hint) }
 }
 
 pub(super) fn is_arriving((group, volume): &Name) -> ApiError {

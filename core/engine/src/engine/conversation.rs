@@ -50,7 +50,8 @@ impl Engine {
         if self.peer.session().is_down() {
             return;
         }
-        let proof = Proof::of(self.peer.session(), &self.record.superblock().lineage, end);
+        let (view, lineage) = (self.view(), &self.record.superblock().lineage);
+        let proof = Proof::of(view.heard_of_peer(), self.peer.session(), lineage, end);
         let (timeout, now) = (self.turn.config().peer_timeout, self.turn.now());
         self.peer.session_mut().disconnected((end, why), timeout, now);
         if self.peer.session().unsteady().is_some() {
@@ -183,6 +184,12 @@ impl Engine {
         let source_serves = self.peer.session().peer().is_some_and(|h| h.serving);
         if !source_serves || !self.standing.is(Following::Secondary) {
             return Err(String::from("a stream was started to a node that is not the secondary"));
+        }
+        // With this node's own writes everything goes that it received: the connection ends, and the next one brings it again.
+        if self.record.wants(|goal| matches!(goal, Goal::Yielded { .. })) {
+            let why = format!("{} discards its own writes", self.turn.config().node);
+            self.hang_up(HangUp::new(Parting::RoleChanged, why));
+            return Ok(());
         }
         // Positions begin at one, and every position of a line must fit into a record.
         if start.from == Sequence::ZERO || start.from.0 >= COUNTED_BELOW {

@@ -333,6 +333,12 @@ impl View<'_> {
         }
     }
 
+    /// What the peer said of itself on this connection. It counts also while this node cannot say what it is itself; a hello of
+    /// another node does not.
+    pub(crate) fn heard_of_peer(&self) -> Option<&Hello> {
+        self.peer.session().heard_hello().filter(|hello| self.is_not_peer(hello).is_none())
+    }
+
     /// What differs between the configurations of the two nodes, if they cannot mirror each other because of it.
     fn is_configured_differently(&self, hello: &Hello) -> Option<String> {
         let config = self.turn.config();

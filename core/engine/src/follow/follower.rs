@@ -296,9 +296,14 @@ impl Follower {
         self.snapshots.forget();
     }
 
+    /// The store has an item that it has not ended.
+    pub(crate) fn is_applying(&self) -> bool {
+        self.slots.iter().any(|slot| slot.stage == Stage::Issued)
+    }
+
     /// Nothing is under way.
     pub(crate) fn is_still(&self) -> bool {
-        !self.durability.is_flushing() && self.slots.iter().all(|slot| slot.stage != Stage::Issued)
+        !self.durability.is_flushing() && !self.is_applying()
     }
 
     /// The next item is a marker, and everything before it is durable.

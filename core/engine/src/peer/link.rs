@@ -302,6 +302,14 @@ impl Session {
         self.meeting().map(|meeting| &meeting.hello)
     }
 
+    /// The hello that came on this connection, also while it waits for this node's own to be judged.
+    pub(crate) fn heard_hello(&self) -> Option<&Hello> {
+        match &self.link {
+            Link::Waiting { early } => early.as_deref(),
+            _ => self.peer(),
+        }
+    }
+
     const fn meeting(&self) -> Option<&Meeting> {
         match &self.link {
             Link::Up(meeting) => Some(meeting),

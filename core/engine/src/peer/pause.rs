@@ -33,10 +33,11 @@ use alloc::vec::Vec;
 use core::mem;
 use core::time::Duration;
 use helio_format::lineage::{Lineage, Relation};
-use helio_format::message::Parting;
+use helio_format::message::{Hello, Parting};
 use helio_units::{Moment, RequestId};
 
-/// What the peer sent on a connection that ended.
+/// What the peer sent on a connection that ended. A hello counts also where this node, on its way out of its role, said none
+/// and judged none (`greet`): the peer was reached, and waited for this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Heard {
     /// No message.
@@ -107,9 +108,14 @@ pub(crate) const fn proof(heard: Heard, end: End) -> Proof {
 }
 
 impl Proof {
-    /// What the end of the present connection proves to a node of that lineage.
-    pub(crate) fn of(session: &Session, lineage: &Lineage, end: End) -> Self {
-        let heard = match session.peer() {
+    /// What the end of the present connection, on which the peer said `hello`, proves to a node of that lineage.
+    pub(crate) fn of(
+        hello: Option<&Hello>,
+        session: &Session,
+        lineage: &Lineage,
+        end: End,
+    ) -> Self {
+        let heard = match hello {
             Some(peer) if peer.serving => Heard::Serves,
             Some(peer) => match lineage.relation_of(&peer.lineage) {
                 Relation::Descendant(_) => Heard::TookOver,

@@ -103,9 +103,11 @@ impl Standing {
         self.not_promoted(Refusal::new("restore-failed", text, hint), keeper, record, turn);
     }
 
-    /// Discards what was received and not applied: slots, cursors, gate. Nothing of the follower's may be under way.
+    /// Discards what was received and not applied: slots, cursors, gate. No item may be under way: its end would be that of an item which
+    /// nobody holds, and its write could come behind a newer one. A flush may be: its end says nothing then.
     pub(crate) fn reset_follower(&mut self, keeper: &mut Keeper, record: &Record, turn: &mut Turn) {
         let Some(follower) = self.follower_mut() else { return };
+        assert!(!follower.is_applying(), "a follower is laid down while it applies items");
         follower.lay_down(turn);
         *follower = Follower::new(turn.config().volumes.len(), record.superblock().head);
         keeper.forget_refused();

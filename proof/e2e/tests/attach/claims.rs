@@ -168,6 +168,29 @@ fn a_detach_that_waits_for_the_peer_keeps_nobody_waiting() {
 }
 
 #[test]
+fn a_detach_that_waits_for_the_peer_is_ended_by_one_with_force() {
+    attachable!();
+    let plan = Plan::new("db").mode(Mode::Sync).group_line("peer-timeout = \"60s\"");
+    let mut stage = Stage::with(plan.volume("data", Bytes::mib(16)), |_| ());
+    let device = stage.attach();
+    std::fs::write(&device, [7; 4096]).expect("a block");
+    helio_e2e::halt(&mut stage.pair, "lyon");
+    std::thread::scope(|scope| {
+        let detaching = scope.spawn(|| stage.pair.helio("paris", &["detach", VOLUME]));
+        eventually(PATIENCE, "the detach to be under way", || {
+            (stage.shown("paris")["reason"] == "it is being detached").then_some(())
+        });
+        let said = stage.pair.helio("paris", &["detach", VOLUME]).expect_failure();
+        assert!(said.contains(&format!("`helio detach {VOLUME} --force` ends the wait")), "{said}");
+        assert!(!detaching.is_finished(), "it waits for the peer");
+        stage.pair.helio("paris", &["detach", VOLUME, "--force", "--yes"]).expect_success();
+        let said = detaching.join().expect("no panic").expect_failure();
+        assert!(said.contains("was removed before all its writes were durable"), "{said}");
+    });
+    stage.assert_nothing_left("paris");
+}
+
+#[test]
 fn what_cannot_be_served_yet_says_why_and_a_wait_ends_when_it_can() {
     attachable!();
     let stage = Stage::new(Mode::Sync, Bytes::mib(16));

@@ -194,7 +194,8 @@ impl Run {
         let before = self.device_flushes(node, group, volume);
         self.post(node, group, "detach", &body, Wish::Detach);
         let judged = &mut self.groups[group];
-        if judged.serves == Some(node) {
+        // By force nothing is flushed; the flush of a detach that it ends was asked for before.
+        if judged.serves == Some(node) && !force {
             let (connection, model) = (judged.model.connected(), &mut judged.model);
             let request = Request { connection, volume: volume as u16, action: Action::Flush };
             let flush = model.begin(request);

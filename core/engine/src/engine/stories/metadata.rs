@@ -336,6 +336,28 @@ fn a_node_that_gave_its_own_writes_up_follows_the_process_it_followed_before() {
     assert!(!desk.engine.view().is_link_down(), "{:?}", row(&desk));
 }
 
+/// The record that gives this node's own writes up lays down everything that was received.
+#[test]
+fn a_stream_that_begins_while_own_writes_are_given_up_waits_for_the_record() {
+    let mut desk = follower(generation(1), true);
+    desk.save_all();
+    desk.lose_link();
+    let generation = desk.engine.view().stake(true).expect("it wrote").generation;
+    desk.command(Command::Yield { generation, last_copy: true });
+    let lineage = super::generation(1);
+    let serving = Hello { serving: true, role: Role::Primary, ..hello(lineage, true) };
+    desk.meet_before_saving(serving.clone());
+    assert!(!desk.engine.view().is_link_down(), "{:?}", row(&desk));
+    desk.hear(Message::Start(start(lineage, 1, true)));
+    desk.hear(item(1));
+    assert!(desk.ios.is_empty(), "it would be laid down while it is under way: {:?}", desk.ios);
+    assert!(desk.engine.view().is_link_down(), "{:?}", row(&desk));
+    desk.save_all();
+    assert!(desk.results.iter().any(Result::is_ok), "{:?}", desk.results);
+    desk.meet(serving);
+    assert!(!desk.engine.view().is_link_down(), "{:?}", row(&desk));
+}
+
 /// The primary forked while the two were connected. So the newest hello that the peer has of it names a generation before that,
 /// and a peer that gives its own writes up goes back to that one.
 #[test]

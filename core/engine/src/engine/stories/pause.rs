@@ -406,6 +406,29 @@ fn a_primary_whose_peer_took_over_says_what_ends_the_wait_and_that_does() {
     assert!(desk.answers.contains(&(2, false)), "the write that waited failed");
 }
 
+/// A primary that leaves says no hello, so its peer says nothing behind its own.
+#[test]
+fn a_hello_that_nobody_answers_counts_where_its_connection_ends_in_silence() {
+    let stranger = |desk: &Desk| Hello { node: "oslo".into(), ..desk.heir() };
+    let stories: [(fn(&Desk) -> Hello, bool); 3] =
+        [(Desk::heir, false), (Desk::follower, true), (stranger, true)];
+    for (hello, acknowledged) in stories {
+        let mut desk = Desk::on_its_own();
+        desk.pause();
+        desk.write(2);
+        desk.command(Command::Demote);
+        desk.wait();
+        desk.tell(Event::Connected);
+        let hello = hello(&desk);
+        desk.hear(Message::Hello(hello.clone()));
+        assert!(desk.engine.view().is_greeting(), "it is not judged: {hello:?}");
+        desk.wait();
+        assert!(!desk.engine.view().is_greeting(), "given up: {hello:?}");
+        desk.store_all();
+        assert_eq!(desk.answers, [(1, true), (2, acknowledged)], "{hello:?}");
+    }
+}
+
 #[test]
 fn the_end_of_every_connection_has_its_row() {
     use crate::peer::pause::{End, Heard, Proof, proof};
