@@ -36,7 +36,7 @@ impl Run {
             self.look(0);
             self.look(1);
             self.pass(Duration::from_millis(500))?;
-            if (0..self.groups.len()).all(|group| self.is_level(group)) {
+            if self.all_level() {
                 return self.pass(SETTLES).and_then(|()| self.let_clients_leave());
             }
             self.advised += 1;
@@ -127,6 +127,14 @@ impl Run {
                     && it.lag.bytes.0 == 0
                     && is_whole(it)
             })
+    }
+
+    /// Whether every group is level. What refusals recommended to one that is has become needless: it is no advice for a later day.
+    pub(super) fn all_level(&mut self) -> bool {
+        let groups = 0..self.groups.len();
+        let level: Vec<usize> = groups.filter(|group| self.is_level(*group)).collect();
+        level.iter().for_each(|group| self.groups[*group].hints.clear());
+        level.len() == self.groups.len()
     }
 
     /// Whether a group of one node serves, and nothing is missing on a member.

@@ -24,6 +24,8 @@ const RESTS: Duration = Duration::from_secs(3);
 /// How often a node is looked at then, and how many times: in all for longer than automatic snapshots take, which come every 5 s at most.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 const LOOKS: usize = 40;
+/// Rounds at most, if daemons are started again in some of them.
+const ROUNDS: usize = 5;
 /// Clients of each volume that come in a round, one or two at once.
 const VISITS: usize = 6;
 /// Connections between the nodes that are reset in a round.
@@ -65,8 +67,8 @@ impl Run {
     /// The promise that was broken.
     pub(super) fn coda(&mut self) -> Result<(), Violation> {
         let is_drawn = self.world.dice("coda").chance(1, SHARE);
-        let serves = |group: usize| self.groups[group].shape.listed && self.is_level(group);
-        if !is_drawn || !(0..self.groups.len()).all(serves) {
+        let are_listed = self.groups.iter().all(|group| group.shape.listed);
+        if !is_drawn || !are_listed || !self.all_level() {
             return Ok(());
         }
         self.world.tell(format_args!("nothing grows from here on"));
@@ -76,17 +78,33 @@ impl Run {
         }
         self.choose_primaries();
         self.all_respond()?;
+        self.rounds()?;
+        self.neighbour()
+    }
+
+    /// After two equal rounds the nodes hold the same. A daemon that was started again in a round has tables of what came since, which
+    /// says nothing: then two others follow.
+    fn rounds(&mut self) -> Result<(), Violation> {
         let mut before: Option<[Inventory; 2]> = None;
-        for _ in 0..2 {
+        for _ in 0..ROUNDS {
+            let starts = self.starts();
             self.round()?;
             let now = self.inventories()?;
-            if let Some(before) = before.replace(now) {
+            if starts != self.starts() {
+                before = None;
+            } else if let Some(before) = before.replace(now) {
                 for (node, (one, other)) in before.iter().zip(&now).enumerate() {
                     one.grew_to(other).map_err(|why| why.at(self.nodes[node].name))?;
                 }
+                return Ok(());
             }
         }
-        self.neighbour()
+        Err(steady(format!("of {ROUNDS} rounds no two pass without a restart of a daemon")))
+    }
+
+    /// How often the daemon of each node was started.
+    fn starts(&self) -> [u64; 2] {
+        [0, 1].map(|node: usize| self.nodes[node].starts)
     }
 
     /// Requests to the control planes get their responses, also several at once.
@@ -138,7 +156,7 @@ impl Run {
             self.look(0);
             self.look(1);
             self.pass(Duration::from_millis(500))?;
-            if (0..self.groups.len()).all(|group| self.is_level(group)) {
+            if self.all_level() {
                 return Ok(());
             }
             for group in 0..self.groups.len() {
@@ -315,5 +333,30 @@ impl Inventory {
             )));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::node::Node;
+    use super::super::telling::Telling;
+    use super::*;
+    use helio_world::World;
+
+    /// It has a coda, and a group that does not resync by itself: an operator follows advice.
+    const SEED: u64 = 1;
+
+    #[test]
+    fn what_was_recommended_before_a_group_was_level_is_no_advice_in_the_coda() {
+        let telling = Telling { acts: Some(0), ..Telling::of(SEED) };
+        let world = World::new(telling.seed, false);
+        let mut run = Run::new(&world, &telling).unwrap();
+        run.tell(&telling).unwrap();
+        let starts = run.starts();
+        run.groups[0].hints.push((0, "restart the daemon".to_owned()));
+        run.coda().unwrap();
+        assert!(run.groups[0].hints.is_empty(), "there was a coda");
+        assert_eq!(run.starts(), starts, "there was no reason for a restart");
+        run.nodes.iter_mut().for_each(Node::kill);
     }
 }

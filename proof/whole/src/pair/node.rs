@@ -51,6 +51,8 @@ pub(crate) struct Node {
     options: Options,
     /// The daemon, until it ends.
     pub(crate) daemon: Option<SimDaemon>,
+    /// How often one was started.
+    pub(crate) starts: u64,
     /// Whether its machine has power.
     pub(crate) has_power: bool,
     /// Failed flushes of all files and of each member, as far as the model has them.
@@ -118,6 +120,7 @@ impl Node {
                 log_format: LogFormat::Text,
             },
             daemon: None,
+            starts: 0,
             has_power: true,
             failed_flushes: 0,
             failed_flushes_of: BTreeMap::new(),
@@ -199,6 +202,7 @@ impl Node {
     /// # Errors
     /// Why it does not serve.
     pub(crate) fn start(&mut self, now: Moment) -> Result<(), String> {
+        self.starts += 1;
         let process = self.machine.process();
         let stocked = STOCK.with_borrow_mut(Vec::pop);
         let runtime = stocked.map_or_else(runtime, Ok).map_err(|error| error.to_string())?;
