@@ -29,8 +29,12 @@ impl Attaches {
     ) -> Result<String, ApiError> {
         let name = (group.to_owned(), wish.volume.clone());
         let title = format!("{group}/{}", wish.volume);
+        let overtakes = wish.force && self.is_being_detached(&name).await;
         let mut desk = self.desk_for(&name, wish.force).await?;
         let Some(entry) = desk.entries.get_mut(&name) else {
+            if overtakes {
+                return Ok(format!("{title} is detached"));
+            }
             let text = format!("{title} is not attached on this node");
             return Err(ApiError::new(
                 "not-attached",
@@ -61,6 +65,12 @@ impl Attaches {
         Ok(format!("{title} is detached"))
     }
 
+    async fn is_being_detached(&self, name: &Name) -> bool {
+        let desk = self.desk.lock().await;
+        let busy = desk.entries.get(name).and_then(|entry| entry.busy.as_ref());
+        matches!(busy, Some(Busy::Leaving { .. }))
+    }
+
     /// The daemon is to stop: gives free what nobody uses, and says who uses the rest. Nothing is attached any more
     /// from here on; what was is again after the next start.
     pub(crate) async fn leave(&self) -> Vec<String> {
@@ -74,7 +84,7 @@ impl Attaches {
                 None => {}
             }
             let Some(live) = entry.live.take() else { continue };
-            // Who would insist has no desk; a second signal ends the daemon.
+            // `helio detach --force` cannot end this wait, since the desk is locked; a second signal ends the daemon.
             let freed = self.give_free(name, live, false, &Notify::new()).await;
             let Err((live, error)) = freed else { continue };
             match &live {
@@ -199,7 +209,7 @@ enum Settled {
     Done,
     /// It is claimed, or cannot be written.
     Refused(io::Error),
-    /// Nobody serves it any more, so that a flush of it would not end; or nobody is to wait for that end.
+    /// Nobody serves it any more, so that a flush of it would not end; or a command with `--force` ended the wait.
     Unserved(io::Error),
 }
 

@@ -86,7 +86,7 @@ struct Entry {
 enum Busy {
     Arriving,
     Leaving {
-        /// Ends the wait for its flush, which may be for something that does not come before it has left.
+        /// Ends its wait for the flush, which may never complete while the device exists.
         insists: Arc<Notify>,
     },
     /// Its device is taken away, since nobody serves it any more.
@@ -192,7 +192,7 @@ impl Attaches {
         Ok(self.with_user(shown).await)
     }
 
-    /// The desk, once nobody has that volume in his hands. With `force` who detaches it has to come to an end.
+    /// The desk, once nobody has that volume in his hands. With `force`, a detach that is under way is told to end its wait.
     async fn desk_for(&self, name: &Name, force: bool) -> Result<MutexGuard<'_, Desk>, ApiError> {
         let until = Instant::now() + ARRIVES_WITHIN;
         loop {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who makes room at a port that anybody may call: one host alone keeps no other out.
+//! Who makes room at a port that anybody may call: one address alone keeps no other out.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

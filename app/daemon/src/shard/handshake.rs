@@ -44,9 +44,14 @@ impl Handshake {
         matches!(self, Self::Settled)
     }
 
-    /// Whether bytes of the caller may arrive now: while a thread has the session, nothing could open them.
-    pub(crate) const fn listens(&self) -> bool {
-        matches!(self, Self::Settled | Self::Here(_))
+    /// Whether bytes of the caller are to arrive now: while a thread has the session, nothing could open them, and behind the end of the
+    /// handshake the session may have plain bytes already.
+    pub(crate) fn listens(&self) -> bool {
+        match self {
+            Self::Settled => true,
+            Self::Here(session) => !is_over(session),
+            Self::Due(_) | Self::Away(_) => false,
+        }
     }
 
     /// Whether a part of it is done: the rest is quick.

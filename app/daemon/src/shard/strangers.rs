@@ -158,7 +158,13 @@ impl Strangers {
         let introduced = match self.at(at).map(|it| it.handshake.done(&mut it.stream)) {
             None => Introduced::Nothing,
             Some(true) => self.digest(at.0, now, driver),
-            Some(false) => self.send_away(at.0, "its TLS handshake panicked", now, driver),
+            Some(false) => {
+                // Nothing is said in plain at a port with keys.
+                let from = self.at(at).and_then(|stranger| stranger.from);
+                self.log.refused(from, "its TLS handshake panicked", now);
+                self.drop_slot(at.0, driver);
+                Introduced::Nothing
+            }
         };
         self.take_turns(driver);
         introduced

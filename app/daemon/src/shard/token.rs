@@ -36,7 +36,7 @@ pub(crate) enum Kind {
     PartingSend,
     /// The first words of a peer not yet known; index: slot, detail: epoch.
     StrangerRecv,
-    /// The last words to one.
+    /// A part of the handshake to one, detail: its epoch; or the last words to one.
     StrangerSend,
     /// The arithmetic of a handshake with one; detail: its epoch.
     StrangerShake,

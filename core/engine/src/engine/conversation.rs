@@ -113,12 +113,7 @@ impl Engine {
         let up = self.peer.session().peer().is_some();
         let Self { standing, peer, record, local, permit, turn, .. } = self;
         let result = match message {
-            Message::Hello(hello) if peer.session().is_greeting() => {
-                if let Some(hello) = self.peer.session_mut().take_hello(hello) {
-                    self.peer_hello(hello);
-                }
-                return;
-            }
+            Message::Hello(hello) if peer.session().is_greeting() => return self.peer_hello(hello),
             Message::Goodbye { parting, text } => {
                 let why = self.peer.session_mut().parted(parting, text, &mut self.turn);
                 return self.disconnected(parting.into(), why);

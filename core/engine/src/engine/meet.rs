@@ -26,8 +26,16 @@ use helio_recovery::{self as recovery, Decision, Facts, OnReturn, Returning, Ver
 use helio_units::{Bytes, Generation};
 
 impl Engine {
-    /// The peer's hello arrived: check that it is the peer of this group and configured alike, then ask the table.
+    /// The peer's hello arrived: check that it is the peer of this group and configured alike, then ask the table. If this node's own must
+    /// be sent first, it waits; that the peer serves counts already.
     pub(crate) fn peer_hello(&mut self, hello: Hello) {
+        let Some(hello) = self.peer.session_mut().take_hello(hello) else {
+            let serves = self.view().heard_of_peer().is_some_and(|hello| hello.serving);
+            if let (true, Some(primary)) = (serves, self.standing.primary()) {
+                primary.rival_seen(&mut self.permit, self.peer.session_mut(), self.turn.now());
+            }
+            return;
+        };
         self.peer.session_mut().remember_age(self.record.keeping().ages().heard());
         if let Some(why) = self.view().is_not_peer(&hello) {
             let why = self.peer.session_mut().refuse_wrong_peer(&why, &mut self.turn);

@@ -104,7 +104,7 @@ impl Standing {
     }
 
     /// Discards what was received and not applied: slots, cursors, gate. No item may be under way: its end would be that of an item which
-    /// nobody holds, and its write could come behind a newer one. A flush may be: its end says nothing then.
+    /// nobody holds, and its write could come behind a newer one. A flush may be.
     pub(crate) fn reset_follower(&mut self, keeper: &mut Keeper, record: &Record, turn: &mut Turn) {
         let Some(follower) = self.follower_mut() else { return };
         assert!(!follower.is_applying(), "a follower is laid down while it applies items");

@@ -82,24 +82,26 @@ impl Run {
         self.neighbour()
     }
 
-    /// After two equal rounds the nodes hold the same. A daemon that was started again in a round has tables of what came since, which
+    /// After two equal rounds a node holds the same. If its daemon was started again in a round, its tables are of what came since, which
     /// says nothing: then two others follow.
     fn rounds(&mut self) -> Result<(), Violation> {
-        let mut before: Option<[Inventory; 2]> = None;
+        let (mut before, mut compared) = ([None::<Inventory>; 2], [false; 2]);
         for _ in 0..ROUNDS {
             let starts = self.starts();
             self.round()?;
-            let now = self.inventories()?;
-            if starts != self.starts() {
-                before = None;
-            } else if let Some(before) = before.replace(now) {
-                for (node, (one, other)) in before.iter().zip(&now).enumerate() {
-                    one.grew_to(other).map_err(|why| why.at(self.nodes[node].name))?;
+            for (node, now) in self.inventories()?.into_iter().enumerate() {
+                let now = Some(now).filter(|_| self.starts()[node] == starts[node]);
+                if let (Some(before), Some(now)) = (&before[node], &now) {
+                    before.grew_to(now).map_err(|why| why.at(self.nodes[node].name))?;
+                    compared[node] = true;
                 }
+                before[node] = now;
+            }
+            if compared == [true; 2] {
                 return Ok(());
             }
         }
-        Err(steady(format!("of {ROUNDS} rounds no two pass without a restart of a daemon")))
+        Err(steady(format!("of {ROUNDS} rounds a daemon has no two without a restart")))
     }
 
     /// How often the daemon of each node was started.

@@ -410,9 +410,9 @@ fn a_primary_whose_peer_took_over_says_what_ends_the_wait_and_that_does() {
 #[test]
 fn a_hello_that_nobody_answers_counts_where_its_connection_ends_in_silence() {
     let stranger = |desk: &Desk| Hello { node: "oslo".into(), ..desk.heir() };
-    let stories: [(fn(&Desk) -> Hello, bool); 3] =
-        [(Desk::heir, false), (Desk::follower, true), (stranger, true)];
-    for (hello, acknowledged) in stories {
+    type Says = fn(&Desk) -> Hello;
+    let hellos: [Says; 3] = [Desk::heir, Desk::follower, stranger];
+    for (hello, acknowledged) in hellos.into_iter().zip([false, true, true]) {
         let mut desk = Desk::on_its_own();
         desk.pause();
         desk.write(2);
@@ -426,6 +426,26 @@ fn a_hello_that_nobody_answers_counts_where_its_connection_ends_in_silence() {
         assert!(!desk.engine.view().is_greeting(), "given up: {hello:?}");
         desk.store_all();
         assert_eq!(desk.answers, [(1, true), (2, acknowledged)], "{hello:?}");
+    }
+}
+
+/// One that acknowledged nothing without its peer does not begin to, either.
+#[test]
+fn a_primary_that_leaves_begins_to_acknowledge_nothing_alone_if_the_hello_that_waits_says_that_the_peer_serves()
+ {
+    for (serving, acknowledged) in [(true, false), (false, true)] {
+        let mut desk = Desk::replicating(Mode::Sync);
+        desk.write(2);
+        desk.command(Command::Demote);
+        desk.tell(Event::Disconnected { why: String::from("cut") });
+        desk.tell(Event::Connected);
+        let hello = if serving { desk.heir() } else { desk.follower() };
+        desk.hear(Message::Hello(hello));
+        assert!(desk.engine.view().is_greeting(), "it is not judged");
+        desk.wait();
+        desk.store_all();
+        desk.save_all();
+        assert_eq!(desk.answers, [(2, acknowledged)], "serving: {serving}");
     }
 }
 
