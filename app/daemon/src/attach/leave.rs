@@ -29,10 +29,9 @@ impl Attaches {
     ) -> Result<String, ApiError> {
         let name = (group.to_owned(), wish.volume.clone());
         let title = format!("{group}/{}", wish.volume);
-        let overtakes = wish.force && self.is_being_detached(&name).await;
-        let mut desk = self.desk_for(&name, wish.force).await?;
+        let (mut desk, overtook) = self.desk_for(&name, wish.force).await?;
         let Some(entry) = desk.entries.get_mut(&name) else {
-            if overtakes {
+            if overtook {
                 return Ok(format!("{title} is detached"));
             }
             let text = format!("{title} is not attached on this node");
@@ -63,12 +62,6 @@ impl Attaches {
         desk.entries.remove(&name);
         desk.save().map_err(|error| failed(&error))?;
         Ok(format!("{title} is detached"))
-    }
-
-    async fn is_being_detached(&self, name: &Name) -> bool {
-        let desk = self.desk.lock().await;
-        let busy = desk.entries.get(name).and_then(|entry| entry.busy.as_ref());
-        matches!(busy, Some(Busy::Leaving { .. }))
     }
 
     /// The daemon is to stop: gives free what nobody uses, and says who uses the rest. Nothing is attached any more
@@ -209,7 +202,7 @@ enum Settled {
     Done,
     /// It is claimed, or cannot be written.
     Refused(io::Error),
-    /// Nobody serves it any more, so that a flush of it would not end; or a command with `--force` ended the wait.
+    /// The wait was given up: nobody serves the device any more, or a command with `--force` ended the wait.
     Unserved(io::Error),
 }
 

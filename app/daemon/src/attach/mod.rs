@@ -27,7 +27,7 @@ use helio_attach::{Ground, Shape};
 use helio_driver::Host;
 use helio_units::Bytes;
 use record::{Book, Record};
-use refusal::{failed, is_arriving, is_leaving, manner, refused};
+use refusal::{failed, is_arriving, is_leaving, manner, refused, still_leaving};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -139,7 +139,7 @@ impl Attaches {
         };
         let record = Record { group, volume, read_only, via };
         let name = record.name();
-        let mut desk = self.desk_for(&name, false).await?;
+        let (mut desk, _) = self.desk_for(&name, false).await?;
         if desk.stopping {
             return Err(ApiError::new("stopping", "the daemon is stopping", "start it again"));
         }
@@ -192,9 +192,15 @@ impl Attaches {
         Ok(self.with_user(shown).await)
     }
 
-    /// The desk, once nobody has that volume in his hands. With `force`, a detach that is under way is told to end its wait.
-    async fn desk_for(&self, name: &Name, force: bool) -> Result<MutexGuard<'_, Desk>, ApiError> {
+    /// The desk, once no other command works on that volume. `force` tells a detach that is under way to end its wait; returns whether
+    /// there was one.
+    async fn desk_for(
+        &self,
+        name: &Name,
+        force: bool,
+    ) -> Result<(MutexGuard<'_, Desk>, bool), ApiError> {
         let until = Instant::now() + ARRIVES_WITHIN;
+        let mut overtook = false;
         loop {
             let freed = self.freed.notified();
             tokio::pin!(freed);
@@ -202,16 +208,16 @@ impl Attaches {
             let desk = self.desk.lock().await;
             let busy = desk.entries.get(name).and_then(|entry| entry.busy.clone());
             let why = match &busy {
-                None => return Ok(desk),
-                Some(Busy::Leaving { .. }) => is_leaving(name),
+                None => return Ok((desk, overtook)),
+                Some(Busy::Leaving { .. }) if !force => return Err(is_leaving(name)),
+                Some(Busy::Leaving { insists }) => {
+                    insists.notify_one();
+                    overtook = true;
+                    still_leaving(name)
+                }
                 Some(Busy::Arriving | Busy::Ending) => is_arriving(name),
             };
             drop(desk);
-            match busy {
-                Some(Busy::Leaving { insists }) if force => insists.notify_one(),
-                Some(Busy::Leaving { .. }) => return Err(why),
-                _ => {}
-            }
             if tokio::time::timeout_at(until, freed).await.is_err() {
                 return Err(why);
             }

@@ -18,6 +18,12 @@ pub(super) fn is_leaving((group, volume): &Name) -> ApiError {
     ApiError { retry: true, ..ApiError::new("busy", text, hint) }
 }
 
+/// The same where `--force` has ended the wait already.
+pub(super) fn still_leaving((group, volume): &Name) -> ApiError {
+    let text = format!("{group}/{volume} is still being detached");
+    ApiError { retry: true, ..ApiError::new("busy", text, "wait for its end") }
+}
+
 pub(super) fn is_arriving((group, volume): &Name) -> ApiError {
     let text = format!("{group}/{volume} is still being attached");
     ApiError { retry: true, ..ApiError::new("busy", text, "wait for its end") }

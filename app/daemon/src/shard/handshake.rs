@@ -62,8 +62,7 @@ impl Handshake {
     /// Goes on once everything said so far is with the socket: puts what is to be said next to `out`, or gives the session of a handshake
     /// that is over to the stream. Returns whether it did the latter.
     pub(crate) fn go_on(&mut self, stream: &mut Stream, out: &mut Vec<Piece>) -> bool {
-        let quiet = out.iter().all(Piece::is_empty) && !stream.is_sending();
-        if self.is_settled() || !quiet {
+        if self.is_settled() || stream.is_sending() || !out.iter().all(Piece::is_empty) {
             return false;
         }
         match std::mem::take(self) {
@@ -141,7 +140,7 @@ impl Turns {
         !self.begun.is_empty() || !self.new.is_empty()
     }
 
-    /// Hands out the next piece of work, if no thread works on one. `work` has that of a slot; none if nobody is there any more.
+    /// Gives the next piece of work to a thread, unless one is busy. `work` returns that of a slot: none if the caller has left.
     pub(crate) fn hand_out(
         &mut self,
         kind: Kind,

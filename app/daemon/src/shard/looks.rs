@@ -2,6 +2,8 @@
 //! Files that complete nothing. Time is counted in looks: a pause of this process is one look, however long it takes.
 
 #[cfg(test)]
+use crate::shard::token::{Kind, unpack};
+#[cfg(test)]
 use helio_driver::{Completion, Driver, Host, Op, Socket, Token, Waker};
 use helio_units::Moment;
 use std::time::Duration;
@@ -95,15 +97,17 @@ impl Watched {
     }
 }
 
-/// A driver that completes what a test says, and nothing else: the details of what is under way.
+/// A driver that completes what a test says, and nothing else: the details of what was submitted, and the operations.
 #[cfg(test)]
 #[derive(Default)]
-pub(crate) struct Held(pub(crate) Vec<u32>);
+pub(crate) struct Held(pub(crate) Vec<u32>, pub(crate) Vec<(Kind, Op)>);
 
 #[cfg(test)]
 impl Driver for Held {
-    fn submit(&mut self, token: Token, _: Op) {
-        self.0.push(crate::shard::token::unpack(token).2);
+    fn submit(&mut self, token: Token, op: Op) {
+        let (kind, _, detail) = unpack(token);
+        self.0.push(detail);
+        self.1.push((kind, op));
     }
 
     fn cancel(&mut self, _: &Socket) {}

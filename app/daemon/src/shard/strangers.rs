@@ -192,8 +192,8 @@ impl Strangers {
         });
     }
 
-    /// Goes on with what arrived: first the handshake, then the hello. Nothing goes on while something is being sent, so that no
-    /// stream is handed over in the middle of that.
+    /// Goes on with what arrived: first the handshake, then the hello. The hello waits for the end of a send: a group must not get a
+    /// stream with a send under way.
     fn digest(&mut self, slot: usize, now: Moment, driver: &mut dyn Driver) -> Introduced {
         let Some(stranger) = &mut self.slots[slot] else { return Introduced::Nothing };
         stranger.handshake.go_on(&mut stranger.stream, &mut stranger.out);
@@ -333,5 +333,76 @@ pub(crate) fn farewell(mut stream: Stream, parting: Parting, why: &str, driver: 
     frame(&Message::Goodbye { parting, text: why.to_owned() }, None, &mut pieces);
     if let Some(op) = stream.send(&mut pieces) {
         driver.submit(token(Kind::StrangerSend, 0, 0), op);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shard::guard::Guard;
+    use crate::shard::looks::Held;
+    use helio_driver::{Address, Host, Linux, Op};
+    use helio_tls::{NodeKey, PeerTls, Purpose};
+
+    const NOW: Moment = Moment::ZERO;
+
+    /// A key of its own.
+    fn key(folder: &tempfile::TempDir, name: &str) -> PeerTls {
+        let path = folder.path().join(name);
+        PeerTls::new(NodeKey::create(&Linux::host(), &path).expect("a new key"))
+    }
+
+    fn socket(host: &Host) -> Socket {
+        host.stream_for(&Address::Inet("127.0.0.1:1".parse().expect("an address"))).expect("one")
+    }
+
+    /// The caller of a slot says this.
+    fn say(strangers: &mut Strangers, slot: usize, bytes: &[u8], driver: &mut Held) {
+        let (mut buffer, epoch) = (Buffer::zeroed(RECV_BYTES), slot as u32 + 1);
+        buffer[..bytes.len()].copy_from_slice(bytes);
+        strangers.received((slot, epoch), buffer, Some(bytes.len()), NOW, driver);
+    }
+
+    /// What was submitted since: operations that are no receive.
+    fn submitted(driver: &mut Held) -> Vec<(Kind, Op)> {
+        driver.1.drain(..).filter(|(kind, _)| *kind != Kind::StrangerRecv).collect()
+    }
+
+    fn work(driver: &mut Held) -> helio_driver::Computation {
+        match submitted(driver).pop() {
+            Some((Kind::StrangerShake, Op::Compute(work))) => work,
+            other => panic!("no work of a handshake, but {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_thread_works_on_one_handshake_after_the_other_also_if_a_caller_has_left() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (own, peer) = (key(&folder, "own"), key(&folder, "peer"));
+        let guard = Guard::Keyed { own: own.clone(), peer: vec![peer.public()] };
+        let mut strangers = Strangers::new(Door::of([guard].iter()));
+        let mut driver = Held::default();
+        for slot in 0..3 {
+            strangers.accept(socket(driver.host()), None, NOW, &mut driver);
+            let mut hello = Vec::new();
+            peer.dial(&[own.public()], Purpose::Peer).take_output(&mut hello);
+            say(&mut strangers, slot, &hello, &mut driver);
+        }
+        let first = work(&mut driver);
+        assert!(submitted(&mut driver).is_empty(), "the others wait, and nothing was said");
+        first.perform();
+        strangers.shaken((0, 1), NOW, &mut driver);
+        let [(Kind::StrangerSend, Op::Send { pieces, .. }), (Kind::StrangerShake, _)] =
+            &submitted(&mut driver)[..]
+        else {
+            panic!("the first one hears the server's part, and the second one has its turn")
+        };
+        assert_eq!(pieces[0].bytes().map(|said| said[0]), Some(0x16));
+        strangers.drop_slot(1, &mut driver);
+        strangers.shaken((1, 2), NOW, &mut driver);
+        drop(work(&mut driver));
+        // The work of the third one panicked.
+        strangers.shaken((2, 3), NOW, &mut driver);
+        assert!(strangers.slots[2].is_none() && submitted(&mut driver).is_empty());
     }
 }

@@ -103,8 +103,8 @@ impl Standing {
         self.not_promoted(Refusal::new("restore-failed", text, hint), keeper, record, turn);
     }
 
-    /// Discards what was received and not applied: slots, cursors, gate. No item may be under way: its end would be that of an item which
-    /// nobody holds, and its write could come behind a newer one. A flush may be.
+    /// Discards what was received and not applied: slots, cursors, gate. No item may be under way, since its write could replace a newer
+    /// one. A flush may be under way.
     pub(crate) fn reset_follower(&mut self, keeper: &mut Keeper, record: &Record, turn: &mut Turn) {
         let Some(follower) = self.follower_mut() else { return };
         assert!(!follower.is_applying(), "a follower is laid down while it applies items");

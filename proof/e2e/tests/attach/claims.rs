@@ -3,8 +3,9 @@
 
 use crate::common::{Stage, VOLUME, attachable, holding, holding_as, on, queue, via};
 use helio_e2e::PATIENCE;
-use helio_testkit::{Plan, eventually, require, run, say_skipped};
+use helio_testkit::{Plan, Told, eventually, require, run, say_skipped};
 use helio_units::{Bytes, Mode};
+use rustix::process::Pid;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::fs::{FileExt, symlink};
@@ -143,51 +144,48 @@ fn the_other_node_does_not_take_the_role_from_an_attached_device() {
     stage.pair.helio("lyon", &["switch", "db"]).expect_success();
 }
 
-#[test]
-fn a_detach_that_waits_for_the_peer_keeps_nobody_waiting() {
-    attachable!();
-    let plan = Plan::new("db").mode(Mode::Sync).group_line("peer-timeout = \"20s\"");
+/// A detach waits for the peer, whose daemon is halted. `end` ends that wait: it gets the halted process. Returns what the detach says.
+fn detach_that_waits(timeout: &str, end: impl FnOnce(&Stage, Pid)) -> Told {
+    let plan = Plan::new("db").mode(Mode::Sync).group_line(&format!("peer-timeout = {timeout:?}"));
     let mut stage = Stage::with(plan.volume("data", Bytes::mib(16)), |_| ());
     let device = stage.attach();
     std::fs::write(&device, [7; 4096]).expect("a block");
     let peer = stage.pair.daemon("lyon").id().cast_signed();
-    let peer = rustix::process::Pid::from_raw(peer).expect("a process");
+    let peer = Pid::from_raw(peer).expect("a process");
     helio_e2e::halt(&mut stage.pair, "lyon");
-    std::thread::scope(|scope| {
+    let told = std::thread::scope(|scope| {
         let detaching = scope.spawn(|| stage.pair.helio("paris", &["detach", VOLUME]));
         eventually(PATIENCE, "the detach to be under way", || {
             (stage.shown("paris")["reason"] == "it is being detached").then_some(())
         });
         let said = stage.pair.helio("paris", &["detach", VOLUME]).expect_failure();
         assert!(said.contains("is already being detached"), "{said}");
+        assert!(said.contains(&format!("`helio detach {VOLUME} --force` ends the wait")), "{said}");
         assert!(!detaching.is_finished(), "it waits for the peer");
-        rustix::process::kill_process(peer, rustix::process::Signal::CONT).expect("it is there");
-        detaching.join().expect("no panic").expect_success();
+        end(&stage, peer);
+        detaching.join().expect("no panic")
     });
     stage.assert_nothing_left("paris");
+    told
+}
+
+#[test]
+fn a_detach_that_waits_for_the_peer_keeps_nobody_waiting() {
+    attachable!();
+    let told = detach_that_waits("20s", |_, peer| {
+        rustix::process::kill_process(peer, rustix::process::Signal::CONT).expect("it is there");
+    });
+    told.expect_success();
 }
 
 #[test]
 fn a_detach_that_waits_for_the_peer_is_ended_by_one_with_force() {
     attachable!();
-    let plan = Plan::new("db").mode(Mode::Sync).group_line("peer-timeout = \"60s\"");
-    let mut stage = Stage::with(plan.volume("data", Bytes::mib(16)), |_| ());
-    let device = stage.attach();
-    std::fs::write(&device, [7; 4096]).expect("a block");
-    helio_e2e::halt(&mut stage.pair, "lyon");
-    std::thread::scope(|scope| {
-        let detaching = scope.spawn(|| stage.pair.helio("paris", &["detach", VOLUME]));
-        eventually(PATIENCE, "the detach to be under way", || {
-            (stage.shown("paris")["reason"] == "it is being detached").then_some(())
-        });
-        let said = stage.pair.helio("paris", &["detach", VOLUME]).expect_failure();
-        assert!(said.contains(&format!("`helio detach {VOLUME} --force` ends the wait")), "{said}");
-        assert!(!detaching.is_finished(), "it waits for the peer");
+    let told = detach_that_waits("60s", |stage, _| {
         stage.pair.helio("paris", &["detach", VOLUME, "--force", "--yes"]).expect_success();
-        let said = detaching.join().expect("no panic").expect_failure();
-        assert!(said.contains("was removed before all its writes were durable"), "{said}");
     });
-    stage.assert_nothing_left("paris");
+    let said = told.expect_failure();
+    assert!(said.contains("was removed before all its writes were durable"), "{said}");
 }
 
 #[test]

@@ -2,7 +2,6 @@
 //! Between nodes: what is mirrored under keys, and who is sent away.
 
 use crate::common::{Caller, assert_says, new_key, node_key, rewrite};
-use helio_driver::Linux;
 use helio_e2e::{
     Book, Load, PATIENCE, Promise, assert_members_equal, begin, group, image, wait_level,
 };
@@ -10,8 +9,8 @@ use helio_format::lineage::Lineage;
 use helio_format::message::{Blocks, Hello, Message};
 use helio_format::report::Report;
 use helio_link::checksum;
-use helio_testkit::{Dice, Pair, Plan, eventually, helio_binary, in_time, run_within, timely};
-use helio_tls::{NodeKey, PeerTls, Purpose, TlsError};
+use helio_testkit::{Dice, Pair, Plan, eventually, helio_binary, run_within, timely};
+use helio_tls::{Purpose, TlsError};
 use helio_units::{Bytes, Mode, Role, Sequence};
 use std::fs;
 use std::io::{Read, Write};
@@ -19,9 +18,6 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::thread;
-use std::time::{Duration, Instant};
 
 const SIZE: Bytes = Bytes::mib(16);
 
@@ -131,58 +127,6 @@ fn strangers_on_a_port_with_keys_hear_nothing_and_are_named() {
     let mut peer = Caller::call(address, &lyon, paris, Purpose::Peer);
     peer.send(&frame);
     await_log(&mut pair, "paris", mark, "peer=lyon");
-}
-
-/// Twice as many connections as the port keeps; each begins a handshake and does not end it.
-#[test]
-fn handshakes_of_strangers_at_the_peers_port_keep_no_client_waiting() {
-    const STRANGERS: usize = 128;
-    let plan = plan();
-    let address = plan.dialled();
-    let pair = plan.start();
-    begin(&pair, "paris");
-    let key = pair.scratch().join("stranger.key");
-    let _stranger = new_key(&key);
-    let key = PeerTls::new(NodeKey::load(&Linux::host(), &key).expect("the key is there"));
-    let mut hello = Vec::new();
-    key.dial(&[node_key(&pair, "paris")], Purpose::Peer).take_output(&mut hello);
-    let path = pair.state("paris").join("nbd.sock");
-    let mut client = helio_nbd::Client::connect_unix(path, "db/data").expect("connects");
-    let over = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let reader = scope.spawn(|| {
-            let (mut longest, mut block) = (Duration::ZERO, [0; 4096]);
-            while !over.load(Relaxed) {
-                let began = Instant::now();
-                client.read(0, &mut block).expect("it is served");
-                longest = longest.max(began.elapsed());
-            }
-            longest
-        });
-        let mut heard = 0;
-        for _ in 0..8 {
-            let mut strangers: Vec<_> = (0..STRANGERS)
-                .map(|_| {
-                    let mut stream = TcpStream::connect(address).expect("it listens");
-                    stream.set_read_timeout(Some(PATIENCE)).expect("takes a limit");
-                    // The port keeps 64: the oldest may be gone already.
-                    let _gone = stream.write_all(&hello);
-                    stream
-                })
-                .collect();
-            heard += strangers
-                .iter_mut()
-                .map(|it| it.read_exact(&mut [0]))
-                .filter(Result::is_ok)
-                .count();
-        }
-        over.store(true, Relaxed);
-        let longest = reader.join().expect("it reads");
-        println!("longest read beside {heard} handshakes between nodes: {longest:?}");
-        assert!(heard >= 64, "only {heard} strangers were answered");
-        in_time(longest, Duration::from_millis(400), "a read beside handshakes");
-    });
-    wait_level(&pair, "paris");
 }
 
 fn hello() -> Message {
