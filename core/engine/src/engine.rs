@@ -272,7 +272,7 @@ impl Engine {
                     self.peer.reads_mut().read(read, outcome, &mut self.turn)
                 }
                 (Purpose::Seed(SeedIo::Look(look)), _) => {
-                    let (roll, seed) = (self.dice.roll(), self.resync.seed_mut());
+                    let (roll, seed) = (self.dice.roll(self.turn.now()), self.resync.seed_mut());
                     let (local, turn) = (&mut self.local, &mut self.turn);
                     self.standing.seed_looked((look, roll), outcome, seed, local, turn);
                 }
@@ -394,7 +394,7 @@ impl Engine {
         if self.resync.seed().is_comparing() {
             match self.standing.primary().filter(|_| serves) {
                 Some(primary) => primary.compare_seed(
-                    self.dice.roll(),
+                    self.dice.roll(self.turn.now()),
                     self.peer.session(),
                     self.resync.seed_mut(),
                     &mut self.record,

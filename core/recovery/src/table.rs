@@ -12,7 +12,8 @@
 //!   A target on another disk than its record names trusts nothing of the record.
 //! * a node's metadata is *old* where the other remembers a higher count of its changes than it has: the machine was
 //!   rolled back, or the metadata was restored from a backup. A machine that went back with its memory shows the same: a
-//!   source behind what the target received in its generation, a target behind what it had reported as durable.
+//!   source behind what the target received in its generation, or without that generation, a target behind what it had
+//!   reported as durable.
 
 use helio_format::lineage::Relation;
 use helio_format::message::Hello;
@@ -415,15 +416,22 @@ pub fn is_equal_at_fork(asker: &Hello, head: Sequence, other: &Hello) -> bool {
         .is_some_and(|candidate| facts_of(&candidate, other).is_equal_at_fork())
 }
 
-/// Whether a serving source is behind what the target received of this very generation, or began it elsewhere: its
-/// machine went back, and its process with it, which may draw the same generation once more.
+/// Whether a serving source is behind what the target received of this very generation, or began it elsewhere; or does not
+/// know that generation. It must have led it, as the target only followed and the two share a history. Its machine went
+/// back, and its process with it.
 fn is_behind(source: &Hello, target: &Hello) -> bool {
-    let same = source.lineage.generation == target.lineage.generation;
-    let seen = target.head.max(target.received);
-    same && source.serving
+    let behind = match source.lineage.relation_of(&target.lineage) {
+        Relation::Same => {
+            let seen = target.head.max(target.received);
+            seen > source.head || source.lineage != target.lineage
+        }
+        Relation::Sibling(_) => true,
+        _ => false,
+    };
+    behind
+        && source.serving
         && !target.wrote
         && target.is_on_line()
-        && (seen > source.head || source.lineage != target.lineage)
         && !planted(Plant::TrustRewound)
 }
 

@@ -31,6 +31,8 @@ pub enum Promise {
     Replicating,
     /// Without force, a node becomes primary only where the other does not serve.
     OnePrimary,
+    /// No generation begins twice: two histories with one name would be taken for one.
+    OneName,
     /// A primary that was succeeded while it was paused, or by a hold lease, acknowledges nothing that its heir lacks
     /// before it checked: before an attempt to reach that one failed which began since.
     Succeeded,
@@ -105,6 +107,7 @@ impl fmt::Display for Promise {
             Self::Records => "what differs is recorded durably",
             Self::Replicating => "replicating means that the peer's copy is consistent",
             Self::OnePrimary => "without force there is one primary",
+            Self::OneName => "no generation begins twice",
             Self::Succeeded => "a primary that was succeeded checks before it acknowledges",
             Self::Reports => "lag and age are never reported too small",
             Self::ConsistentPromotion => "a promoted image is consistent",

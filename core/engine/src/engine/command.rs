@@ -76,7 +76,7 @@ impl Engine {
             // What it marks would be cleared.
             Command::RestoreSnapshot(_) if resync.seed().is_beginning() => Err(busy()),
             Command::Snapshot(_) | Command::SnapshotHere(_) | Command::RestoreSnapshot(_) => {
-                let asked = (id, command, self.dice.roll());
+                let asked = (id, command, self.dice.roll(turn.now()));
                 standing.on_snapshots(asked, copies, (record, permit), local, turn)
             }
         };

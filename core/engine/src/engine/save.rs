@@ -79,7 +79,7 @@ impl Engine {
             Goal::Seeded { .. } => {
                 (b.seeding, b.marks_void) = (0, b.marks_void || b.suspect != 0);
             }
-            Goal::Lacking => self.standing.shape_lacking(b, &mut self.dice),
+            Goal::Lacking => self.standing.shape_lacking(b, &mut self.dice, &self.turn),
             Goal::Whole => self.standing.shape_whole(b),
             Goal::Replaced { volume, .. } => {
                 let view = self.view();

@@ -110,7 +110,7 @@ impl Standing {
             // process follows may have lost what was not flushed.
             b.sure = streaming.is_some_and(Follower::is_sure);
             let generation =
-                Generation { number: b.lineage.generation.number + 1, tag: dice.roll() };
+                Generation { number: b.lineage.generation.number + 1, tag: dice.roll(turn.now()) };
             b.lineage = b.lineage.fork(generation, head);
             b.began = turn.calendar().at(turn.now());
             // Who was primary all along has the image he left; anybody else's may have been written by others.
@@ -129,7 +129,7 @@ impl Standing {
 
     pub(crate) fn shape_alone(&mut self, b: &mut Superblock, dice: &mut Dice, turn: &Turn) {
         let number = b.lineage.generation.number + 1;
-        let generation = Generation { number, tag: dice.roll() };
+        let generation = Generation { number, tag: dice.roll(turn.now()) };
         if let Some(p) = self.primary_mut() {
             b.head = p.head();
             b.lineage = b.lineage.fork(generation, b.head);
@@ -140,14 +140,14 @@ impl Standing {
         b.hold = 0;
     }
 
-    pub(crate) fn shape_lacking(&self, b: &mut Superblock, dice: &mut Dice) {
+    pub(crate) fn shape_lacking(&self, b: &mut Superblock, dice: &mut Dice, turn: &Turn) {
         b.consistent = false;
         if let Some(reversal) = self.primary().and_then(Primary::reversal) {
             // What this node answered until here is given up: a generation of its own begins, and nothing in it was
             // answered without the peer.
             let number = b.lineage.generation.number + 1;
             b.head = reversal.head;
-            b.tenure = dice.roll();
+            b.tenure = dice.roll(turn.now());
             b.lineage = b.lineage.fork(Generation { number, tag: b.tenure }, b.head);
             b.alone = false;
         }

@@ -204,7 +204,7 @@ impl Oracle {
         if own.restored || peer.restored {
             // What was never told to the other node before the files went back, nobody can miss.
             let restored = own.restored;
-            self.begins(side, &record.lineage, force == Some(true) || leased);
+            self.begins(side, &record.lineage, force == Some(true) || leased)?;
             if restored {
                 self.goes_on_behind_power(side);
             }
@@ -226,7 +226,7 @@ impl Oracle {
             let image = child.map_or(image, |history| &history.base);
             self.nothing_lost(side, peer.generation, left, force, image)?;
         }
-        self.begins(side, &record.lineage, force == Some(true) || leased);
+        self.begins(side, &record.lineage, force == Some(true) || leased)?;
         self.note_succession(cluster, side, leased);
         Ok(())
     }
@@ -244,11 +244,15 @@ impl Oracle {
     }
 
     /// A promotion begins a truth of its own.
-    fn begins(&mut self, side: Side, lineage: &Lineage, unasked: bool) {
+    fn begins(&mut self, side: Side, lineage: &Lineage, unasked: bool) -> Result<(), Violation> {
         let old = self.copies[side.index()].generation;
         let new = self.history_of(lineage.generation);
         // One that stopped in the moment of its promotion is in that generation already, and nobody saw it begin.
-        if new != old || !self.histories.contains_key(&new) {
+        let known = self.histories.contains_key(&new);
+        hold(new == old || !known, Promise::OneName, || {
+            format!("{side} begins {:?}, which began before", lineage.generation)
+        })?;
+        if !known {
             let base = self.images[side.index()].clone();
             self.open_history(new, History::new(side, base, self.serial, unasked));
         }
@@ -259,6 +263,7 @@ impl Oracle {
         copy.promoted_at = self.serial;
         copy.watched = false;
         copy.tainted = false;
+        Ok(())
     }
 
     /// What was commanded ended.

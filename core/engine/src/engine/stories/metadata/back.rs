@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Stories of a secondary whose machine goes back, perhaps with its memory, beside a primary that still serves.
+//! Stories of a node whose machine goes back, perhaps with its memory: mostly a secondary beside a primary that still serves.
 
 use super::*;
 
@@ -93,5 +93,38 @@ fn a_target_that_followed_and_is_back_in_the_generation_that_it_led_is_compared_
             Hello { wrote: true, head: fork, durable: fork, metadata: 9, ..hello(led, true) };
         desk.meet(Hello { incarnation, alone, ..back });
         assert_eq!(row(&desk), Some(label), "an earlier process comes back with its machine");
+    }
+}
+
+/// Its dice go back with it, and its peer may hold what it sent in the generation that it began the first time.
+#[test]
+fn a_machine_that_goes_back_with_its_memory_begins_another_generation_than_before() {
+    let desk = Desk::new(config());
+    let begun = [0, 1].map(|later| {
+        let mut back = Desk::new(config());
+        back.engine = desk.engine.clone();
+        back.now = desk.now + Duration::from_secs(later);
+        back.promoted().lineage_now().generation
+    });
+    assert_eq!(begun.map(|generation| generation.number), [1, 1]);
+    assert_ne!(begun[0].tag, begun[1].tag, "two histories would have one name");
+}
+
+/// The follower started again since: its record alone tells.
+#[test]
+fn a_source_without_the_generation_that_its_target_followed_is_rolled_back() {
+    let [led, again] =
+        [8, 9].map(|tag| generation(1).fork(Generation { number: 2, tag }, Sequence(4)));
+    for (wrote, label) in [(false, "source-rolled-back"), (true, "split-brain")] {
+        let mut desk = restarted(Role::Secondary);
+        let record = desk.engine.record.superblock().clone();
+        let record = Superblock { lineage: led, wrote, alone: wrote, ..record };
+        desk.engine = Engine::new(config(), super::durable(record), 2, 2, Moment::ZERO);
+        // Its metadata is no older than it was last heard of.
+        let (head, metadata) = (Sequence(9), 50);
+        let peer = Hello { head, metadata, wrote: true, ..hello(again, true) };
+        desk.meet(Hello { serving: true, role: Role::Primary, ..peer });
+        assert_eq!(row(&desk), Some(label), "wrote: {wrote}");
+        assert!(desk.engine.view().is_link_down());
     }
 }
