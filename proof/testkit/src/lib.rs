@@ -35,6 +35,7 @@ mod small;
 mod store;
 mod terminal;
 mod timely;
+mod traced;
 mod wait;
 mod wan;
 
@@ -50,10 +51,11 @@ pub use program::{PYTHON, Told, have, helio, helio_binary, lacking, run, run_wit
 pub use scratch::TempDir;
 pub use small::SmallFs;
 pub use store::{
-    Counts, Event, Failing, FaultyStore, Fua, Images, Loss, Recorded, Shows, StorePlan, Torn,
-    faulty_stores_possible,
+    Counts, Event, Failing, FaultyStore, Fua, Images, Loss, Recorded, Request, Shows, StorePlan,
+    Torn, faulty_stores_possible,
 };
 pub use terminal::Terminal;
 pub use timely::{in_rate, received, timely};
+pub use traced::Traced;
 pub use wait::{eventually, eventually_from, in_time};
 pub use wan::{Side, Wan, in_namespace};

@@ -3,14 +3,14 @@
 
 use crate::common::{Stage, VOLUME, attachable, holding, loops_below, on, via};
 use helio_e2e::{PATIENCE, connect, halt, wait, wait_level};
-use helio_testkit::{Daemon, Plan, eventually, helio_binary, require, say_skipped};
+use helio_testkit::{Daemon, Plan, Traced, eventually, helio_binary, require, say_skipped};
 use helio_units::{Bytes, Mode};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// Ends a test where devices outlive their daemon: `waits` tells of those.
@@ -179,22 +179,18 @@ fn a_daemon_killed_while_it_makes_a_device_dies_and_the_next_one_has_it() {
     let mut stage = Stage::new(Mode::Sync, Bytes::mib(16));
     let device = stage.attach();
     stage.detach();
-    let Some((mut strace, told)) = slow_answers(&mut stage) else {
-        say_skipped("strace that may look at a daemon");
-        return;
-    };
+    let Some(traced) = slow_answers(&mut stage) else { return };
     let mut attach = Command::new(helio_binary());
     attach.args(["attach", VOLUME, "--via", "fuse", "--state"]).arg(stage.pair.state("paris"));
     let mut attach =
         attach.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it is there");
     eventually(PATIENCE, "an answer that is late", || {
         // The first one is to the greeting, the second to who opens the file.
-        let said = fs::read_to_string(&told).unwrap_or_default();
-        (said.matches("writev(").count() == 2).then_some(())
+        (traced.told().matches("writev(").count() == 2).then_some(())
     });
     signal(&mut stage, "paris", Signal::KILL);
     // Who is looked at has not ended before who looks has seen that, or is gone himself.
-    strace.kill().and_then(|()| strace.wait()).expect("it is ours");
+    let _answers = traced.end();
     assert!(!stage.pair.daemon("paris").wait_exit(PATIENCE).success());
     assert!(!attach.wait().expect("it is ours").success(), "nobody is left to say it is done");
     stage.pair.start("paris");
@@ -253,28 +249,11 @@ fn a_loop_device_that_others_give_free_is_made_anew_and_its_number_is_not_touche
     stage.assert_mirrored();
 }
 
-/// Has every answer to the kernel be late on paris, but the first; none where that may not be done. What was answered
-/// is written to a file.
-fn slow_answers(stage: &mut Stage) -> Option<(Child, PathBuf)> {
+/// Has every answer to the kernel be late on paris, but the first; none where that may not be done.
+fn slow_answers(stage: &mut Stage) -> Option<Traced> {
     let told = stage.pair.scratch().join("answers");
-    let threads = format!("/proc/{}/task", stage.pair.daemon("paris").id());
-    let mut threads = fs::read_dir(threads).expect("it runs").flatten();
-    let shard = threads.find(|thread| {
-        fs::read_to_string(thread.path().join("comm")).is_ok_and(|name| name == "shard-0\n")
-    });
-    let shard = shard.expect("there is a shard").path();
-    let mut strace = Command::new("strace");
-    strace.args(["-e", "trace=writev", "-e", "inject=writev:delay_enter=60000000:when=2+", "-o"]);
-    strace.arg(&told).arg("-p").arg(shard.file_name().expect("a number")).stderr(Stdio::null());
-    let mut strace = strace.spawn().expect("it was there");
-    let looks = eventually(PATIENCE, "strace to look", || {
-        if strace.try_wait().expect("it is ours").is_some() {
-            return Some(false);
-        }
-        let status = fs::read_to_string(shard.join("status")).unwrap_or_default();
-        status.lines().any(|line| line == format!("TracerPid:\t{}", strace.id())).then_some(true)
-    });
-    looks.then_some((strace, told))
+    let late = ["-e", "trace=writev", "-e", "inject=writev:delay_enter=60000000:when=2+"];
+    Traced::shard(stage.pair.daemon("paris"), &late, &told)
 }
 
 fn signal(stage: &mut Stage, node: &str, signal: Signal) {

@@ -4,4 +4,5 @@
 mod groups;
 mod hung;
 mod room;
+mod slow;
 mod state;

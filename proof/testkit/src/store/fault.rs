@@ -14,6 +14,60 @@ pub enum Fua {
     WriteAndFlush,
 }
 
+/// A kind of request to a store, as FUSE has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// The file is opened.
+    Open,
+    /// Its length and times are asked for.
+    Look,
+    /// Its length or times change.
+    Change,
+    /// An extended attribute is read, set or removed.
+    Attribute,
+    /// Where data or a hole begins.
+    Seek,
+    /// Bytes are reserved, zeroed or discarded.
+    Allocate,
+    /// Bytes are read.
+    Read,
+    /// Bytes are written.
+    Write,
+    /// What was written becomes durable.
+    Flush,
+}
+
+impl Request {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::Open,
+        Self::Look,
+        Self::Change,
+        Self::Attribute,
+        Self::Seek,
+        Self::Allocate,
+        Self::Read,
+        Self::Write,
+        Self::Flush,
+    ];
+
+    /// By FUSE's number; none for requests that are answered at once always.
+    pub(super) const fn of(opcode: u32) -> Option<Self> {
+        Some(match opcode {
+            3 => Self::Look,
+            4 => Self::Change,
+            14 => Self::Open,
+            15 => Self::Read,
+            16 => Self::Write,
+            20 => Self::Flush,
+            21 | 22 | 24 => Self::Attribute,
+            43 => Self::Allocate,
+            46 => Self::Seek,
+            _ => return None,
+        })
+    }
+}
+
 /// Something that is to fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failing {
@@ -63,6 +117,8 @@ pub struct Counts {
     pub dropped: u64,
     /// Flushes that wait now.
     pub waiting: usize,
+    /// Requests that the store was slow at.
+    pub slowed: u64,
     /// Blocks of 4 KiB that are not durable now.
     pub volatile: usize,
 }
@@ -70,8 +126,7 @@ pub struct Counts {
 #[derive(Debug)]
 pub(super) struct Control {
     pub(super) fua: Fua,
-    pub(super) flush_delay: Duration,
-    pub(super) write_delay: Duration,
+    pub(super) slow: Option<(Request, Duration)>,
     pub(super) holds: bool,
     pub(super) hangs: bool,
     pub(super) counts: Counts,
@@ -84,8 +139,7 @@ impl Control {
     pub(super) const fn new(fua: Fua) -> Self {
         Self {
             fua,
-            flush_delay: Duration::ZERO,
-            write_delay: Duration::ZERO,
+            slow: None,
             holds: false,
             hangs: false,
             counts: Counts {
@@ -95,6 +149,7 @@ impl Control {
                 failed: 0,
                 dropped: 0,
                 waiting: 0,
+                slowed: 0,
                 volatile: 0,
             },
             failing: Vec::new(),
@@ -108,6 +163,12 @@ impl Control {
 
     pub(super) fn fail_extent(&mut self, extent: Extent, writes: bool) {
         self.bad.push((extent, writes));
+    }
+
+    /// How long a request of that number is to take.
+    pub(super) fn delay(&self, opcode: u32) -> Duration {
+        let slow = self.slow.filter(|(request, _)| Request::of(opcode) == Some(*request));
+        slow.map_or(Duration::ZERO, |(_, by)| by)
     }
 
     pub(super) fn heal(&mut self) {

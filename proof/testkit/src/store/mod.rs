@@ -10,7 +10,7 @@ mod record;
 mod serve;
 
 pub use cache::{Loss, Shows};
-pub use fault::{Counts, Failing, Fua};
+pub use fault::{Counts, Failing, Fua, Request};
 pub use record::{Event, Images, Recorded, Torn};
 
 use crate::process::leash;
@@ -183,14 +183,9 @@ impl FaultyStore {
         self.state().control.fail_extent(extent, writes);
     }
 
-    /// Lets every flush take at least that long.
-    pub fn slow_flushes(&self, by: Duration) {
-        self.state().control.flush_delay = by;
-    }
-
-    /// Lets every write take at least that long.
-    pub fn slow_writes(&self, by: Duration) {
-        self.state().control.write_delay = by;
+    /// Lets every request of that kind take so long, until `respond`.
+    pub fn slow(&self, request: Request, by: Duration) {
+        self.state().control.slow = Some((request, by));
     }
 
     /// Holds every flush back until `release`, at most 20 seconds.
@@ -203,9 +198,10 @@ impl FaultyStore {
         self.state().control.hangs = true;
     }
 
-    /// Takes requests again, and those that wait.
+    /// Takes requests again, and those that wait; none is slow.
     pub fn respond(&self) {
-        self.state().control.hangs = false;
+        let mut state = self.state();
+        (state.control.hangs, state.control.slow) = (false, None);
     }
 
     /// Lets held flushes go on.

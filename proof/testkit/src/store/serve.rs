@@ -37,7 +37,7 @@ const NEW_SIZE_AT: usize = HEADER + 16;
 const BEHIND: u64 = 1 << 20;
 /// How often it looks whether something that waits is due, in nanoseconds.
 const LOOK: i64 = 2_000_000;
-/// The longest that a flush is held. A killed daemon ends only after its last operation did.
+/// The longest that a flush is held.
 const LONGEST_HOLD: Duration = Duration::from_secs(20);
 
 pub(super) struct Served {
@@ -45,11 +45,20 @@ pub(super) struct Served {
     state: Arc<Mutex<State>>,
     block: u32,
     grows: bool,
-    waiting: Vec<Request>,
+    late: Vec<Message>,
+    waiting: Vec<Waiting>,
 }
 
-/// A request under way.
-struct Request {
+/// A request that the store is slow at.
+struct Message {
+    head: [u8; HEAD_BYTES],
+    length: usize,
+    body: Buffer,
+    came: Instant,
+}
+
+/// A request that was understood, and its bytes.
+struct Waiting {
     unique: u64,
     work: Work,
     body: Buffer,
@@ -58,7 +67,7 @@ struct Request {
 
 impl Served {
     pub(super) fn new(channel: Channel, state: Arc<Mutex<State>>, block: u32, grows: bool) -> Self {
-        Self { channel, state, block, grows, waiting: Vec::new() }
+        Self { channel, state, block, grows, late: Vec::new(), waiting: Vec::new() }
     }
 
     pub(super) fn run(mut self) -> io::Result<()> {
@@ -67,7 +76,7 @@ impl Served {
             let look = Timespec { tv_sec: 0, tv_nsec: LOOK };
             let wanted = if self.hangs() { PollFlags::empty() } else { PollFlags::IN };
             let mut set = [PollFd::from_borrowed_fd(self.channel.socket().as_fd(), wanted)];
-            let looks = wanted.is_empty() || !self.waiting.is_empty();
+            let looks = wanted.is_empty() || !self.waiting.is_empty() || !self.late.is_empty();
             poll(&mut set, looks.then_some(&look))?;
             // The end of the mount comes however it hangs.
             if self.hangs() && !set[0].revents().intersects(PollFlags::ERR | PollFlags::HUP) {
@@ -77,12 +86,35 @@ impl Served {
             let mut head = [0; HEAD_BYTES];
             let mut body = spare.pop().unwrap_or_else(|| Buffer::zeroed(MESSAGE_BYTES));
             match self.channel.receive(&mut head, &mut body, &mut [])? {
-                Arrival::Message(length) => self.take(&head, length, body)?,
+                Arrival::Message(length) if self.delay(&head).is_zero() => {
+                    self.take(&head, length, body)?;
+                }
+                Arrival::Message(length) => {
+                    self.state().control.counts.slowed += 1;
+                    self.late.push(Message { head, length, body, came: Instant::now() });
+                }
                 Arrival::Over => return Ok(()),
                 Arrival::Nothing => spare.push(body),
             }
+            self.take_late()?;
             self.serve_due(&mut spare)?;
         }
+    }
+
+    fn delay(&self, head: &[u8]) -> Duration {
+        self.state().control.delay(word(head, 4))
+    }
+
+    /// Takes what has been late for long enough.
+    fn take_late(&mut self) -> io::Result<()> {
+        for message in std::mem::take(&mut self.late) {
+            if message.came.elapsed() < self.delay(&message.head) {
+                self.late.push(message);
+            } else {
+                self.take(&message.head, message.length, message.body)?;
+            }
+        }
+        Ok(())
     }
 
     fn hangs(&self) -> bool {
@@ -105,20 +137,15 @@ impl Served {
                 at += 1;
             }
         }
-        let flushes = self.waiting.iter().filter(|request| request.work == Work::Flush).count();
+        let flushes = self.waiting.iter().filter(|waiting| waiting.work == Work::Flush).count();
         self.state().control.counts.waiting = flushes;
         Ok(())
     }
 
-    fn is_due(&self, request: &Request) -> bool {
-        let (state, waited) = (self.state(), request.came.elapsed());
-        let control = &state.control;
-        match request.work {
-            Work::Read { .. } => true,
-            Work::Write { .. } | Work::Zero { .. } => waited >= control.write_delay,
-            Work::Flush if waited >= LONGEST_HOLD => true,
-            Work::Flush => !control.holds && waited >= control.flush_delay,
-        }
+    /// A flush may be held; a killed daemon ends only after its last operation did.
+    fn is_due(&self, waiting: &Waiting) -> bool {
+        let is_held = waiting.work == Work::Flush && self.state().control.holds;
+        !is_held || waiting.came.elapsed() >= LONGEST_HOLD
     }
 
     /// Answers a message, or puts its work into the queue.
@@ -160,7 +187,7 @@ impl Served {
             Step::Answer(answer) => self.done(&answer, &[]),
             Step::Silent => Ok(()),
             Step::Work { unique, work } => {
-                self.waiting.push(Request { unique, work, body, came: Instant::now() });
+                self.waiting.push(Waiting { unique, work, body, came: Instant::now() });
                 Ok(())
             }
         }
@@ -241,7 +268,7 @@ impl Served {
         }
     }
 
-    fn serve(&self, request: &mut Request) -> io::Result<()> {
+    fn serve(&self, request: &mut Waiting) -> io::Result<()> {
         let done = Session::done(request.unique, &request.work);
         let ok = perform(&mut self.state(), &request.work, &mut request.body)?;
         let payload = match request.work {
