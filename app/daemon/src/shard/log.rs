@@ -13,8 +13,8 @@ use std::time::Duration;
 const AGAIN_AFTER: Duration = Duration::from_secs(600);
 /// Different lines that are held; the oldest makes room for another one, and is logged again if it comes back.
 const LINES_MAX: usize = 64;
-/// Different refusals of one host that are told apart.
-const HOST_LINES_MAX: usize = 32;
+/// Different refusals of one host that are told apart: who sends garbage has a new reason for each.
+const HOST_LINES_MAX: usize = 4;
 
 /// Writes what a group reports to the daemon's log.
 #[derive(Debug)]

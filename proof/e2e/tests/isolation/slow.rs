@@ -6,6 +6,7 @@
 //! prints what it measured, and holds it to the bounds of a quiet machine.
 
 use crate::groups::{begin_web, served, web, with_web};
+use crate::writer::{PACE, Took, Writer};
 use helio_e2e::{begin, group, wait};
 use helio_nbd::Client;
 use helio_testkit::{
@@ -14,14 +15,11 @@ use helio_testkit::{
 };
 use helio_units::{Bytes, Mode};
 use std::fs;
-use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 const SIZE: Bytes = Bytes::mib(64);
 const DELAY: Duration = Duration::from_secs(10);
-/// Between two writes of the other group. The shard never waits for longer than that without something to do.
-const PACE: Duration = Duration::from_millis(10);
 /// No call of the shard's thread takes longer, on a quiet machine.
 const LONGEST_CALL: Duration = Duration::from_millis(50);
 /// On any machine: a call that waited for the file would take [`DELAY`].
@@ -141,18 +139,14 @@ impl Stage {
         }
         let (before, connected) = (self.stores[file].counts().slowed, self.connected());
         self.stores[file].slow(request, DELAY);
-        let Some((mut took, longest, busy)) = self.measured(DELAY, |stage| stage.busy(round))
-        else {
+        let Some((took, longest, busy)) = self.measured(DELAY, |stage| stage.busy(round)) else {
             return;
         };
         let slowed = self.stores[file].counts().slowed - before;
         self.stores[file].respond();
-        took.sort_unstable();
-        let (high, last) = (took[took.len() * 99 / 100], took[took.len() - 1]);
         let what = format!("{driver}, {moment:?}, {} slow at {request:?}", FILES[file]);
         println!(
-            "{what}: {slowed} requests waited; {} writes of the other group, p99 {high:?} (calm: {calm:?}), longest {last:?}; longest call {longest:?}",
-            took.len(),
+            "{what}: {slowed} requests waited; the other group's writes: {took} (p99 before {calm:?}); longest call {longest:?}"
         );
         let web = self.connected();
         assert_eq!(web[1], connected[1], "{what}: web lost its peer");
@@ -165,9 +159,9 @@ impl Stage {
         let writes = format!("{what}: p99 of the other group");
         if is_quiet {
             in_time(longest, LONGEST_CALL, &call);
-            in_time(high, (2 * calm).max(PACE), &writes);
+            in_time(took.p99(), (2 * calm).max(PACE), &writes);
         }
-        in_time(longest.max(high), LONGEST_ANYWHERE, &format!("{call}, or {writes}"));
+        in_time(longest.max(took.p99()), LONGEST_ANYWHERE, &format!("{call}, or {writes}"));
     }
 
     /// `db` is served and replicates again.
@@ -189,44 +183,14 @@ impl Stage {
         &mut self,
         lasts: Duration,
         begin: impl FnOnce(&Self) -> T,
-    ) -> Option<(Vec<Duration>, Duration, T)> {
-        let writer = Writer::start(&self.pair);
+    ) -> Option<(Took, Duration, T)> {
+        let writer = Writer::start(web(&self.pair, "paris"));
         let told = self.pair.scratch().join("calls");
         let traced = Traced::shard(self.pair.daemon("paris"), &["-T"], &told)?;
         let begun = begin(self);
         let began = Instant::now();
         eventually(2 * lasts, "the time to pass", || (began.elapsed() > lasts).then_some(()));
         Some((writer.stop(), longest(&traced.end()), begun))
-    }
-}
-
-/// A client of the other group that writes in a fixed rhythm.
-struct Writer {
-    stop: SyncSender<()>,
-    thread: JoinHandle<Vec<Duration>>,
-}
-
-impl Writer {
-    fn start(pair: &Pair) -> Self {
-        let mut client = web(pair, "paris");
-        let (stop, stopped) = sync_channel(1);
-        let thread = thread::spawn(move || {
-            let mut took = Vec::new();
-            while stopped.recv_timeout(PACE) == Err(RecvTimeoutError::Timeout) {
-                let began = Instant::now();
-                let at = (took.len() as u64 % 1024) << 12;
-                client.write(at, &[7; 4096], took.len() % 4 == 0).expect("web goes on");
-                took.push(began.elapsed());
-            }
-            took
-        });
-        Self { stop, thread }
-    }
-
-    /// How long its writes took.
-    fn stop(self) -> Vec<Duration> {
-        self.stop.send(()).expect("it runs");
-        self.thread.join().expect("web goes on")
     }
 }
 
@@ -253,12 +217,10 @@ fn a_file_that_is_slow_at_any_request_keeps_no_other_group_waiting() {
         (0..drawn).map(|_| left.swap_remove(dice.below(left.len() as u64) as usize)).collect();
     for driver in ["ring", "poll"] {
         let mut stage = Stage::new(driver);
-        let Some((mut calm, longest, ())) = stage.measured(DELAY / 4, |_| ()) else { return };
-        calm.sort_unstable();
-        let calm = calm[calm.len() * 99 / 100];
-        println!("{driver}: p99 {calm:?}, longest call {longest:?} before");
+        let Some((calm, longest, ())) = stage.measured(DELAY / 4, |_| ()) else { return };
+        println!("{driver}, before: {calm}; longest call {longest:?}");
         for (round, case) in drawn.iter().filter(|case| case.0 == driver).enumerate() {
-            stage.round(round as u64, *case, calm, drawn.len() as u64 == all);
+            stage.round(round as u64, *case, calm.p99(), drawn.len() as u64 == all);
         }
     }
 }
