@@ -11,6 +11,7 @@ use super::Oracle;
 use super::history::Image;
 use crate::promise::{Promise, Violation, hold};
 use helio_engine::SafeCopy;
+use helio_format::superblock::Superblock;
 use helio_twin::{Cluster, Place, Side, Stamp};
 use helio_units::Role;
 use helio_units::VolumeIndex;
@@ -21,6 +22,8 @@ use std::collections::BTreeMap;
 pub(super) struct Expected {
     generation: super::Key,
     head: u64,
+    /// A restore begins the one behind it; an update that ends leaves it as it is.
+    tenure: u64,
     image: Image,
     /// That image was what a power cut had left.
     tainted: bool,
@@ -28,6 +31,15 @@ pub(super) struct Expected {
     unknown: bool,
     /// It need not be kept any more.
     waived: bool,
+}
+
+impl Expected {
+    /// Whether that record, which says consistent again, is one of a restore. Where the image lies on the line does not tell: an
+    /// update may end at the position of what is kept and hold something else, since a change that was denied counts for that
+    /// position, and may be on one of the two nodes alone.
+    const fn is_restored_by(&self, record: &Superblock) -> bool {
+        record.tenure == self.tenure.wrapping_add(1)
+    }
 }
 
 impl Oracle {
@@ -67,6 +79,7 @@ impl Oracle {
             self.expected[side.index()] = keeps.then(|| Expected {
                 generation: copy.generation,
                 head: node.before.kept_head().unwrap_or_default(),
+                tenure: record.tenure,
                 image: self.images[side.index()].clone(),
                 tainted: copy.tainted,
                 unknown: copy.restored,
@@ -76,10 +89,13 @@ impl Oracle {
         if record.consistent {
             self.waived &= self.copies[side.index()].consistent;
             if let Some(expected) = self.expected[side.index()].take()
-                && self.history_of(record.lineage.generation) == expected.generation
-                && record.head.0 == expected.head
+                && expected.is_restored_by(record)
                 && !self.copies[side.index()].consistent
             {
+                let at = (self.history_of(record.lineage.generation), record.head.0);
+                hold(at == (expected.generation, expected.head), Promise::SafeCopy, || {
+                    format!("{side} restored what it kept, and calls it another image: {at:?}")
+                })?;
                 self.judge_restored(side, &expected)?;
                 self.restored_tainted[side.index()] = expected.tainted;
                 // Also where the record says besides that the marks, or the peer's, prove nothing.
@@ -155,20 +171,19 @@ mod tests {
 
     const PLACE: Place = Place { volume: VolumeIndex(0), block: 0 };
 
+    fn kept(image: &Image) -> Expected {
+        let generation = super::super::Key::default();
+        let (image, [tainted, unknown, waived]) = (image.clone(), [false; 3]);
+        Expected { generation, head: 0, tenure: 3, image, tainted, unknown, waived }
+    }
+
     /// A crash of lyon changes a block of which nothing is preserved. In the same step `also` happens to it.
     fn crash(also: impl FnOnce(&mut Cluster)) -> Result<(), Violation> {
         let dice = Dice::new(1);
         let scenario = Scenario::new(&dice);
         let mut cluster = scenario.cluster(&dice, false);
         let mut oracle = Oracle::new(&cluster, scenario.volumes.len());
-        oracle.expected[Side::Lyon.index()] = Some(Expected {
-            generation: super::super::Key::default(),
-            head: 0,
-            image: oracle.images[Side::Lyon.index()].clone(),
-            tainted: false,
-            unknown: false,
-            waived: false,
-        });
+        oracle.expected[Side::Lyon.index()] = Some(kept(&oracle.images[Side::Lyon.index()]));
         let (side, stamp) = (Side::Lyon, Stamp(7));
         let mut journal = vec![Happening::Changed { side, place: PLACE, stamp, leading: false }];
         also(&mut cluster);
@@ -185,5 +200,13 @@ mod tests {
     #[test]
     fn nothing_is_expected_of_before_images_that_went_with_their_disk() {
         assert!(crash(|cluster| cluster.set_up_with(Side::Lyon, |_| Stamp::ZEROS)).is_ok());
+    }
+
+    #[test]
+    fn an_update_that_ends_at_the_position_of_what_is_kept_is_no_restore() {
+        let kept = kept(&Image::new());
+        let record = |tenure| Superblock { tenure, ..Superblock::new("db", "lyon", [4096].into()) };
+        assert_eq!(kept.head, record(3).head.0);
+        assert!(!kept.is_restored_by(&record(3)) && kept.is_restored_by(&record(4)));
     }
 }

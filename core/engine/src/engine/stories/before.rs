@@ -306,7 +306,11 @@ impl Desk {
     }
 
     fn item(&mut self, sequence: u64, kind: ItemKind, extent: Extent) {
-        let (sequence, after) = (Sequence(sequence), Sequence(20));
+        self.item_after(20, sequence, kind, extent);
+    }
+
+    fn item_after(&mut self, after: u64, sequence: u64, kind: ItemKind, extent: Extent) {
+        let (sequence, after) = (Sequence(sequence), Sequence(after));
         let volume = VolumeIndex(0);
         let (fua, punch, resync, payload) = (false, false, true, None);
         let item = Item { sequence, after, kind, fua, punch, resync, volume, extent, payload };

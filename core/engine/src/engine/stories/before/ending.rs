@@ -120,6 +120,27 @@ fn the_keeping_ends_behind_the_record_that_says_consistent() {
     desk.unlist(PoolOutcome::Done);
 }
 
+/// A cut that is shipped ends at its own position, which may be that of what is kept: what the two hold differs where a change was
+/// denied.
+#[test]
+fn the_tenure_tells_a_restore_from_an_update_that_ends_where_what_is_kept_lies() {
+    let mut updated = Desk::preserving(3);
+    let before = updated.engine.view().tenure();
+    updated.item_after(7, 22, ItemKind::Consistent, Extent::default());
+    updated.store_all();
+    let ended = updated.save();
+    assert_eq!((ended.lineage, ended.consistent, ended.head), (generation(1), true, Sequence(7)));
+    assert_eq!(ended.tenure, before);
+    let mut restored = Desk::preserving(3);
+    restored.restoring();
+    restored.store_all();
+    assert_eq!(restored.save().tenure, before);
+    restored.restore(&[3]);
+    let kept = restored.save();
+    assert_eq!((kept.lineage, kept.consistent, kept.head), (generation(1), true, Sequence(7)));
+    assert_eq!(kept.tenure, before + 1);
+}
+
 #[test]
 fn another_disk_is_recorded_once_the_image_kept_of_the_one_before_has_ended() {
     let mut desk = Desk::keeping();
