@@ -6,6 +6,7 @@ mod changes;
 mod cuts;
 mod paced;
 mod stories;
+mod trouble;
 
 use crate::NODES;
 use crate::pair::{Answer, Asked, GROUP, Pair};
