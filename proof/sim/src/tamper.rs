@@ -7,7 +7,7 @@ use crate::scenario::{FOREIGN, span};
 use core::time::Duration;
 use helio_engine::Engine;
 use helio_format::superblock::Superblock;
-use helio_twin::{Cluster, Restore, Side, Stamp};
+use helio_twin::{Cluster, Restore, Side, Stamp, Suspended};
 use helio_units::{State, VolumeIndex};
 
 /// Stamps of a disk that belongs to somebody else.
@@ -223,15 +223,7 @@ impl Driver {
             self.shortly(Fault::Suspend(side), Duration::from_millis(most), cluster);
             return;
         };
-        // As with older metadata: only a primary that knows more than the image can detect it.
-        let other = cluster.node(side.other());
-        let knows = other.engine.as_ref().is_some_and(|engine| {
-            let cursors = engine.view().status(other.clock.read(cluster.now())).cursors;
-            engine.view().is_primary() && cursors.peer_durable > suspended.head()
-        });
-        let remembered = other.superblock().map_or(0, |record| record.remembers);
-        let told = remembered > suspended.changes() && suspended.changes() > 0;
-        if !(knows || told) {
+        if !is_noticed(cluster, side, &suspended) {
             if self.dice.chance(7, 8) {
                 self.suspended[side.index()] = Some(suspended);
                 self.shortly(Fault::Suspend(side), Duration::from_millis(400), cluster);
@@ -240,7 +232,7 @@ impl Driver {
         }
         if self.copies(cluster)
             || wears_out(cluster, side.other())
-            || other.hangs(cluster.now())
+            || cluster.node(side.other()).hangs(cluster.now())
             || *self.tampered.get_or_insert(side) != side
         {
             return;
@@ -272,6 +264,19 @@ impl Driver {
     }
 }
 
+/// Whether the peer of a machine that goes back can detect it. As with older metadata, the peer must know more than the image: its
+/// record does, or the process that leads was told more by that machine. A primary that was told nothing lets its cursors begin at
+/// the head.
+fn is_noticed(cluster: &Cluster, side: Side, suspended: &Suspended) -> bool {
+    let other = cluster.node(side.other());
+    let knows = other.engine.as_ref().is_some_and(|engine| {
+        engine.view().is_primary() && engine.view().told_durable() > suspended.head()
+    });
+    let remembered = other.superblock().map_or(0, |record| record.remembers);
+    let told = remembered > suspended.changes() && suspended.changes() > 0;
+    knows || told
+}
+
 /// Whether a node is about to give its own disk up for its peer's copy, or has done so.
 fn wears_out(cluster: &Cluster, side: Side) -> bool {
     cluster.node(side).disk.is_failing() || lacks(cluster, side)
@@ -293,4 +298,55 @@ fn is_sound(cluster: &Cluster, side: Side) -> bool {
     }
     let took_part = |r: Superblock| r.consistent && r.lineage.generation.number > 0;
     node.has_its_disk() && node.superblock().is_some() && node.records().all(took_part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::Scenario;
+    use helio_engine::{Command, CommandId, Operation};
+    use helio_netmodel::Dice;
+    use helio_twin::{BLOCK, Breakage};
+    use helio_units::{Extent, Mode, Payload, RequestId};
+
+    fn pass(cluster: &mut Cluster) {
+        cluster.run_until(cluster.now() + Duration::from_secs(20));
+    }
+
+    fn promote(cluster: &mut Cluster, id: u64) {
+        cluster.command(Side::Paris, CommandId(id), Command::Promote { force: true });
+        pass(cluster);
+        assert!(cluster.node(Side::Paris).serves(), "promotion {id}");
+    }
+
+    fn write(cluster: &mut Cluster, id: u64) {
+        let (volume, extent) = (VolumeIndex(0), Extent::new(0, BLOCK.0));
+        let operation = Operation::Write { extent, payload: Payload::default(), fua: false };
+        cluster.submit(Side::Paris, RequestId(id), volume, operation, Stamp(id));
+        pass(cluster);
+    }
+
+    #[test]
+    fn a_primary_notices_that_a_machine_goes_back_by_what_it_was_told_alone() {
+        let dice = Dice::new(1);
+        let mut scenario = Scenario::new(&dice);
+        (scenario.config.mode, scenario.config.hold) = (Mode::Sync, Duration::ZERO);
+        let mut cluster = scenario.cluster(&dice, false);
+        Side::BOTH.iter().for_each(|side| assert!(cluster.start(*side).is_ok(), "{side}"));
+        promote(&mut cluster, 1);
+        let suspend = |cluster: &Cluster| cluster.suspend(Side::Lyon).expect("it is at rest");
+        let before = suspend(&cluster);
+        write(&mut cluster, 2);
+        assert!(is_noticed(&cluster, Side::Lyon, &before), "it told that it has the write");
+        cluster.break_link(Breakage::Silent);
+        write(&mut cluster, 3);
+        let behind = suspend(&cluster);
+        cluster.kill(Side::Paris, false);
+        assert!(cluster.start(Side::Paris).is_ok(), "it starts");
+        promote(&mut cluster, 4);
+        let status = |engine: &Engine| engine.view().status(cluster.now()).cursors.peer_durable;
+        let cursor = cluster.node(Side::Paris).engine.as_ref().map(status);
+        assert!(cursor > Some(behind.head()), "its cursors begin at its head");
+        assert!(!is_noticed(&cluster, Side::Lyon, &behind), "it was told nothing");
+    }
 }

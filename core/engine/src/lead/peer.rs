@@ -5,7 +5,7 @@ use crate::lead::Primary;
 use crate::lead::target::Cursors;
 use crate::peer::keeping::PeerKeeping;
 use crate::peer::owed::Owed;
-use helio_units::Moment;
+use helio_units::{Moment, Sequence};
 
 impl Primary {
     /// What the peer is owed.
@@ -16,6 +16,11 @@ impl Primary {
     /// How far the peer is.
     pub(crate) const fn cursors(&self) -> &Cursors {
         self.target.cursors()
+    }
+
+    /// The last position that the peer told this primary to be durable.
+    pub(crate) const fn told_durable(&self) -> Sequence {
+        self.target.told_durable()
     }
 
     /// Whether the peer keeps its last consistent image while it is updated.

@@ -183,7 +183,7 @@ pub struct QueueStatus {
     pub dropped: u64,
 }
 
-/// Cursors on the line; the peer's as it told last.
+/// Cursors on the line; the peer's as it told last, and at the head while it has told nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CursorStatus {
     /// Accepted on a primary, received on a secondary.
@@ -693,6 +693,13 @@ impl View<'_> {
     #[must_use]
     pub fn peer_may_go_back(&self) -> bool {
         self.standing.primary().is_some_and(|primary| primary.marks().has_received())
+    }
+
+    /// The last position that the peer told this primary to be durable: zero if it told none, while the cursors begin at the head;
+    /// for tests and proofs.
+    #[must_use]
+    pub fn told_durable(&self) -> Sequence {
+        self.standing.primary().map_or(Sequence::ZERO, |primary| primary.told_durable())
     }
 
     /// Whether the peer's copy may differ from this primary's at that place; for tests and proofs.
