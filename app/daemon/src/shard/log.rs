@@ -13,8 +13,8 @@ use std::time::Duration;
 const AGAIN_AFTER: Duration = Duration::from_secs(600);
 /// Different lines that are held; the oldest makes room for another one, and is logged again if it comes back.
 const LINES_MAX: usize = 64;
-/// Different refusals of one host that are told apart: who sends garbage has a new reason for each.
-const HOST_LINES_MAX: usize = 4;
+/// Different refusals of one host that are told apart.
+const HOST_LINES_MAX: usize = 32;
 
 /// Writes what a group reports to the daemon's log.
 #[derive(Debug)]
@@ -85,8 +85,8 @@ impl RefusalLog {
     pub(crate) fn refused(&mut self, from: Option<SocketAddr>, why: &str, now: Moment) {
         let from = from.map(|from| from.ip());
         let host = format!("{from:?}: ");
-        // A host may give another reason at every connection: with another key, for example.
-        let mut line = format!("{host}{why}");
+        // A host may give another reason at every connection: with another key, for example. Garbage has other numbers each time.
+        let mut line = format!("{host}{}", without_numbers(why));
         if self.repeats.others_begin_with(&host, &line) >= HOST_LINES_MAX {
             line = format!("{host}another reason");
         }
@@ -211,6 +211,15 @@ fn without_times(text: &str) -> String {
     kept.collect::<Vec<_>>().join(" ")
 }
 
+/// A text without its numbers, such as those in "the first byte is 0xf7" and "an option with 3738477127 bytes". A name may have digits.
+fn without_numbers(text: &str) -> String {
+    let is_number = |word: &&str| {
+        let bare = word.trim_matches(|letter: char| !letter.is_ascii_alphanumeric());
+        bare.starts_with("0x") || (!bare.is_empty() && bare.bytes().all(|it| it.is_ascii_digit()))
+    };
+    text.split(' ').filter(|word| !is_number(word)).collect::<Vec<_>>().join(" ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -254,10 +263,21 @@ mod tests {
     fn a_host_that_gives_another_reason_at_every_connection_does_not_fill_the_log() {
         let (mut log, from) = (RefusalLog::new(Port::Peers), "192.0.2.1:40001".parse().ok());
         for n in 0..100 {
-            log.refused(from, &format!("key {n}"), Moment::ZERO);
+            log.refused(from, &format!("no group g{n} on this node"), Moment::ZERO);
         }
         assert_eq!(log.repeats.lines.len(), HOST_LINES_MAX + 1);
         assert_eq!(log.repeats.lines[HOST_LINES_MAX].left_out, 99 - HOST_LINES_MAX as u64);
+    }
+
+    #[test]
+    fn reasons_that_differ_in_a_number_are_one() {
+        let (mut log, from) = (RefusalLog::new(Port::Clients), "192.0.2.1:40001".parse().ok());
+        for n in 0..100 {
+            log.refused(from, &format!("no TLS (its first byte is {n:#04x})"), Moment::ZERO);
+            log.refused(from, &format!("an option ({n}) with {n} bytes"), Moment::ZERO);
+        }
+        assert_eq!(log.repeats.lines.len(), 2);
+        assert!(log.repeats.lines.iter().all(|line| line.left_out == 99));
     }
 
     #[test]
